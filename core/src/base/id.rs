@@ -1,0 +1,64 @@
+//! Identifiers: 32-byte values printed as lowercase hex.
+
+use alloc::string::String;
+use core::fmt;
+
+/// A 32-byte identifier of a chunk, an archive, a pack or a repository.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(pub [u8; 32]);
+
+impl Id {
+    /// Parses exactly 64 hex digits, either case.
+    pub fn from_hex(text: &[u8]) -> Option<Self> {
+        let text: &[u8; 64] = text.try_into().ok()?;
+        let mut id = [0u8; 32];
+        for (byte, pair) in id.iter_mut().zip(text.as_chunks::<2>().0) {
+            let [high, low] = pair.map(|digit| (digit as char).to_digit(16));
+            *byte = u8::try_from(high? << 4 | low?).ok()?;
+        }
+        Some(Self(id))
+    }
+
+    /// The identifier as 64 lowercase hex digits.
+    pub fn to_hex(self) -> String {
+        alloc::format!("{self}")
+    }
+
+    /// True if the hex form starts with `prefix` (either case).
+    pub fn has_prefix(&self, prefix: &str) -> bool {
+        self.to_hex().starts_with(&prefix.to_ascii_lowercase())
+    }
+}
+
+impl From<[u8; 32]> for Id {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_round_trip() {
+        let id = Id(core::array::from_fn(|i| (i * 7) as u8));
+        assert_eq!(Id::from_hex(id.to_hex().as_bytes()), Some(id));
+        assert_eq!(Id::from_hex(id.to_hex().to_uppercase().as_bytes()), Some(id));
+        assert_eq!(Id::from_hex(b"00"), None);
+        assert_eq!(Id::from_hex(&[b'g'; 64]), None);
+        assert_eq!(Id::from_hex(&[b'+'; 64]), None);
+    }
+}

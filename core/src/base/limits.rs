@@ -1,0 +1,54 @@
+//! Limits on sizes and counts that come from untrusted bytes.
+//!
+//! Each constant names the clause it comes from. A value beyond its limit is refused with
+//! [`Kind::OverLimit`](super::Kind::OverLimit) before anything of that size is allocated.
+
+use super::{Error, Kind, Result};
+
+/// Largest plaintext of one object, bytes: 20 MiB less what Borg's object framing takes.
+pub const OBJECT_MAX: u32 = 20_971_479;
+/// Largest metadata slot of an object, bytes.
+pub const META_MAX: u32 = 65_536;
+/// Largest repository config, bytes.
+pub const CONFIG_MAX: u64 = 65_536;
+/// Largest key object or key file, bytes.
+pub const KEY_MAX: u64 = 65_536;
+/// Most key candidates tried.
+pub const KEYS_MAX: usize = 64;
+/// Largest index fragment, bytes.
+pub const FRAGMENT_MAX: u64 = 256 << 20;
+/// Most packs in a repository.
+pub const PACKS_MAX: usize = 10_000_000;
+/// Most archives in a repository.
+pub const ARCHIVES_MAX: usize = 1_000_000;
+/// Deepest MessagePack nesting accepted.
+pub const DEPTH_MAX: u32 = 8;
+/// Longest string in an item (paths, targets, names), bytes.
+pub const TEXT_MAX: usize = 65_536;
+/// Largest extended attribute value or ACL text, bytes.
+pub const XATTR_MAX: usize = 1 << 20;
+/// Largest encoded item, bytes. A regular file of 1 TiB in 2 MiB chunks takes about 20 MB.
+pub const ITEM_MAX: usize = 256 << 20;
+/// Most path components.
+pub const COMPONENTS_MAX: usize = 4096;
+/// Largest Argon2 memory cost, KiB (1 GiB).
+pub const ARGON2_MEMORY_MAX: u32 = 1 << 20;
+/// Largest Argon2 time cost.
+pub const ARGON2_TIME_MAX: u32 = 32;
+/// Largest Argon2 parallelism.
+pub const ARGON2_LANES_MAX: u32 = 64;
+
+/// Passes `asked` through if it is at most `cap`.
+pub fn within(what: &'static str, asked: u64, cap: u64) -> Result<u64> {
+    if asked <= cap { Ok(asked) } else { Err(Error::new(Kind::OverLimit { what, asked, cap })) }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_limit_itself_passes() {
+        assert!(super::within("x", 5, 5).is_ok());
+        let text = alloc::format!("{}", super::within("x", 6, 5).unwrap_err());
+        assert!(text.contains("6") && text.contains("5"));
+    }
+}

@@ -1,0 +1,30 @@
+//! Cryptographic primitives, each behind the smallest interface a format needs.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`aead`] | AES-256-OCB and ChaCha20-Poly1305, in place or from one buffer into another |
+//! | [`mac`] | HMAC-SHA-256 and keyed BLAKE3 |
+//! | [`hash`] | SHA-256 and BLAKE3, at once or as a stream |
+//! | [`kdf`] | Argon2, with costs checked before anything is allocated |
+//!
+//! Nothing here knows a format: which bytes are authenticated, and under which key, is decided
+//! above. No mode is written here, only chosen; the implementations are those of the crates named
+//! in the files. Keys are wiped on drop as far as those crates allow; each file says how far.
+
+pub mod aead;
+pub mod hash;
+pub mod kdf;
+pub mod mac;
+
+pub use aead::{Aead, AeadKind, TagMismatch};
+pub use hash::{Blake3, blake3, sha256};
+pub use kdf::{Argon2Params, Argon2Variant, argon2};
+pub use mac::MacKey;
+
+/// Decodes the hex of a test vector.
+#[cfg(test)]
+fn hex(text: &str) -> alloc::vec::Vec<u8> {
+    let digits: alloc::vec::Vec<u8> =
+        text.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
+    digits.as_chunks::<2>().0.iter().map(|[high, low]| high << 4 | low).collect()
+}

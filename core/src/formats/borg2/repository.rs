@@ -1,0 +1,345 @@
+//! An opened repository: its index, archives and objects.
+
+use super::archive;
+use super::catalog::ItemStream;
+use super::config::Config;
+use super::envelope::{Keys, Sessions, hashed_context};
+use super::index::{Index, Slot, parse_fragment};
+use super::object::ObjectOpener;
+use super::scan::{self, Found};
+use crate::base::{Error, Id, Kind, Result, limits};
+use crate::formats::{Catalog, Source};
+use crate::objects::{Archive, ArchiveState, ChunkRef, Extent, Fact, Notice, Role, Unit};
+use crate::platform::{Kit, Opener, Pending, Port, Scratch};
+use alloc::{boxed::Box, collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
+use core::cell::RefCell;
+
+/// Present while the fragments cannot be trusted (borg2.md 9.3).
+const INVALID_MARKER: &str = "cache/chunkindex-invalid";
+/// Attempts at a listing that changes under our hands.
+const ATTEMPTS: usize = 3;
+/// Chunks of zeros are looked for among chunks of at least this many bytes...
+const ZEROS_MIN: u32 = 64 << 10;
+/// ...in whole blocks of this size, as holes are cut,
+const ZEROS_BLOCK: u32 = 4096;
+/// ...and among chunks that compressed at least this well.
+const ZEROS_RATIO: u32 = 50;
+/// Sizes whose zero chunk id is remembered.
+const ZEROS_KNOWN: usize = 256;
+
+/// A Borg 2 repository with its key open.
+pub struct Repository {
+    config: Config,
+    keys: Arc<Keys>,
+    opener: Arc<ObjectOpener>,
+    /// Pack ids, sorted; a pack's number is its position.
+    packs: Vec<Id>,
+    index: Index,
+    fragments: Vec<Id>,
+    key_objects: Vec<Id>,
+    scratch: RefCell<Scratch>,
+    notices: RefCell<Vec<Notice>>,
+    /// Everything the packs hold, sorted by id, once a scan was needed.
+    scanned: RefCell<Option<Arc<Vec<Slot>>>>,
+    zeros: RefCell<BTreeMap<u32, Id>>,
+}
+
+impl Repository {
+    /// Reads the index, or scans the packs where the index is missing, marked invalid or damaged.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub async fn open(port: &Port, kit: Kit, config: Config, keys: Keys, key_objects: Vec<Id>) -> Result<Self> {
+        let keys = Arc::new(keys);
+        let mut repository = Self {
+            config,
+            opener: Arc::new(ObjectOpener::new(keys.clone())),
+            keys,
+            packs: list_packs(port).await?,
+            index: Index::default(),
+            fragments: Vec::new(),
+            key_objects,
+            scratch: RefCell::new(Scratch::new(kit)),
+            notices: RefCell::default(),
+            scanned: RefCell::default(),
+            zeros: RefCell::default(),
+        };
+        match repository.read_fragments(port).await? {
+            Ok(slots) => repository.index = Index::new(slots),
+            Err(reason) => {
+                repository.note(true, format!("the index is not used ({reason}); scanning the packs instead"));
+                let slots = repository.scan(port).await?;
+                repository.index = Index::new(slots.to_vec());
+            }
+        }
+        Ok(repository)
+    }
+
+    fn note(&self, serious: bool, text: String) {
+        self.notices.borrow_mut().push(Notice { serious, text });
+    }
+
+    /// Merges all fragments, or says why they cannot be trusted.
+    async fn read_fragments(&mut self, port: &Port) -> Result<Result<Vec<Slot>, String>> {
+        if port.stat(INVALID_MARKER).await?.is_some() {
+            return Ok(Err("it is marked invalid by an interrupted operation".into()));
+        }
+        for _ in 0..ATTEMPTS {
+            self.fragments = list_ids(port, "index", limits::PACKS_MAX).await?;
+            if self.fragments.is_empty() {
+                return Ok(Err("it is missing".into()));
+            }
+            match self.merge_fragments(port).await {
+                Ok((slots, unknown)) => {
+                    if unknown > 0 {
+                        self.note(
+                            true,
+                            format!("the index is stale: {unknown} of its entries name packs that do not exist"),
+                        );
+                    }
+                    return Ok(Ok(slots));
+                }
+                // Consolidation replaces small fragments while we read: list again.
+                Err(error) if matches!(error.kind(), Kind::Missing(_)) => {}
+                Err(error) if matches!(error.kind(), Kind::Store(_)) => return Err(error),
+                Err(error) => return Ok(Err(format!("{error}"))),
+            }
+        }
+        Ok(Err("it keeps changing".into()))
+    }
+
+    /// The entries of all fragments in name order, and how many name unknown packs.
+    async fn merge_fragments(&self, port: &Port) -> Result<(Vec<Slot>, u64)> {
+        let context = hashed_context(&self.config.id, "index");
+        let mut slots = Vec::new();
+        let mut unknown = 0;
+        // Entries come in runs of one pack.
+        let mut last = None;
+        for fragment in &self.fragments {
+            let name = format!("index/{fragment}");
+            let mut bytes = port.load(&name, "index fragment size", limits::FRAGMENT_MAX).await?;
+            let table = self
+                .keys
+                .open(self.scratch.borrow_mut().memo::<Sessions>(), &context, b"", &mut bytes)
+                .map_err(|error| error.in_object(&name))?;
+            parse_fragment(table, |id, pack, offset, len| {
+                let number = match last {
+                    Some((known, number)) if known == pack => Some(number),
+                    _ => self.packs.binary_search(&pack).ok().and_then(|at| u32::try_from(at).ok()),
+                };
+                match number {
+                    Some(number) => {
+                        last = Some((pack, number));
+                        slots.push(Slot { id, pack: number, offset, len });
+                    }
+                    None => unknown += 1,
+                }
+            })
+            .map_err(|error| error.in_object(&name))?;
+        }
+        Ok((slots, unknown))
+    }
+
+    /// Everything that all packs hold, by id; read once.
+    async fn scan(&self, port: &Port) -> Result<Arc<Vec<Slot>>> {
+        let known = self.scanned.borrow().clone();
+        if let Some(slots) = known {
+            return Ok(slots);
+        }
+        let mut slots = Vec::new();
+        let mut sessions = Sessions::default();
+        for (number, pack) in (0u32..).zip(&self.packs) {
+            let name = pack_name(pack);
+            let Some(Some(size)) = port.stat(&name).await? else { continue };
+            for found in scan::walk(port, &self.opener, &mut sessions, &name, size).await? {
+                match found {
+                    Found::Object { id, offset, len } => {
+                        if let Ok(offset) = u32::try_from(offset) {
+                            slots.push(Slot { id, pack: number, offset, len });
+                        }
+                    }
+                    Found::Gap { offset, len } => {
+                        self.note(true, format!("{name}: {len} bytes at {offset} belong to no readable object"));
+                    }
+                }
+            }
+        }
+        slots.sort_by_key(|slot| slot.id);
+        let slots = Arc::new(slots);
+        *self.scanned.borrow_mut() = Some(slots.clone());
+        Ok(slots)
+    }
+
+    /// Another copy of `id` than those in `failed`.
+    async fn another(&self, port: &Port, id: Id, failed: &[Extent]) -> Result<Option<Extent>> {
+        if let Some(slot) = self.index.find(&id)
+            && !failed.contains(&slot.extent())
+        {
+            return Ok(Some(slot.extent()));
+        }
+        let slots = self.scan(port).await?;
+        let from = slots.partition_point(|slot| slot.id < id);
+        let copies = slots.get(from..).unwrap_or(&[]).iter().take_while(|slot| slot.id == id);
+        Ok(copies.map(Slot::extent).find(|extent| !failed.contains(extent)))
+    }
+
+    /// Reads and opens one metadata object, from another copy if the first is damaged.
+    ///
+    /// # Errors
+    /// The first damage if no copy is good; I/O errors.
+    pub async fn fetch(&self, port: &Port, id: Id, role: Role) -> Result<Vec<u8>> {
+        let mut failed = Vec::new();
+        let mut first = None;
+        while let Some(at) = self.another(port, id, &failed).await? {
+            let name = self.object_name(at.object);
+            let error = match port.read(&name, at.offset, at.len.into()).await {
+                Ok(mut stored) => {
+                    let mut plain = Vec::new();
+                    let mut scratch = self.scratch.borrow_mut();
+                    match self.opener.open(&Unit { id, at, size: None, role }, &mut stored, &mut plain, &mut scratch) {
+                        Ok(content) => return Ok(content.bytes(&stored, &plain).to_vec()),
+                        Err(fault) => fault.error.in_object(&name),
+                    }
+                }
+                Err(error) if matches!(error.kind(), Kind::Missing(_)) => error.of_chunk(id),
+                Err(error) => return Err(error),
+            };
+            failed.push(at);
+            first.get_or_insert(error);
+        }
+        Err(first.unwrap_or_else(|| Error::new(Kind::Missing("the chunk")).of_chunk(id)))
+    }
+
+    async fn read_archives(&self, port: &Port, deleted: bool) -> Result<Vec<Archive>> {
+        let suffix = if deleted { ".del" } else { "" };
+        let mut ids: Vec<Id> = port
+            .list("archives")
+            .await?
+            .iter()
+            .filter_map(|name| name.strip_suffix(suffix))
+            .filter_map(|name| Id::from_hex(name.as_bytes()))
+            .collect();
+        limits::within("number of archives", ids.len() as u64, limits::ARCHIVES_MAX as u64)?;
+        ids.sort();
+        let mut archives = Vec::with_capacity(ids.len());
+        for id in ids {
+            let state = match self.fetch(port, id, Role::Archive).await {
+                Ok(plain) => archive::parse(&plain).map_err(|error| error.of_chunk(id)),
+                Err(error) if matches!(error.kind(), Kind::Store(_)) => return Err(error),
+                Err(error) => Err(error),
+            };
+            archives.push(Archive { id, state, deleted });
+        }
+        // By time, then id; what cannot be read comes last.
+        archives.sort_by_key(|archive| (archive.state.as_ref().map_or(i64::MAX, |state| state.instant), archive.id));
+        Ok(archives)
+    }
+}
+
+impl Source for Repository {
+    fn facts(&self) -> Vec<Fact> {
+        let suite = self.config.suite;
+        [
+            ("format", "Borg 2".into()),
+            ("version", "5".into()),
+            ("id", self.config.id.to_hex()),
+            ("encryption", suite.encryption.into()),
+            ("id_hash", suite.id_hash.into()),
+            ("keys_in_repository", format!("{}", self.key_objects.len())),
+            ("packs", format!("{}", self.packs.len())),
+            ("index_fragments", format!("{}", self.fragments.len())),
+            ("chunks", format!("{}", self.index.slots().len())),
+            ("stored_bytes", format!("{}", self.index.slots().iter().map(|slot| u64::from(slot.len)).sum::<u64>())),
+        ]
+        .into_iter()
+        .map(|(key, value)| Fact { key, value })
+        .collect()
+    }
+
+    fn take_notices(&self) -> Vec<Notice> {
+        self.notices.take()
+    }
+
+    fn archives<'a>(&'a self, port: &'a Port, deleted: bool) -> Pending<'a, Result<Vec<Archive>>> {
+        Box::pin(self.read_archives(port, deleted))
+    }
+
+    fn catalog<'a>(&'a self, archive: &ArchiveState) -> Box<dyn Catalog + 'a> {
+        Box::new(ItemStream::new(self, &archive.roots))
+    }
+
+    fn locate(&self, id: &Id) -> Option<Extent> {
+        self.index.find(id).map(Slot::extent)
+    }
+
+    fn relocate<'a>(&'a self, port: &'a Port, id: Id, failed: &'a [Extent]) -> Pending<'a, Result<Option<Extent>>> {
+        Box::pin(self.another(port, id, failed))
+    }
+
+    fn is_zeros(&self, chunk: &ChunkRef, at: Option<Extent>) -> bool {
+        let whole_blocks = chunk.size >= ZEROS_MIN && chunk.size.is_multiple_of(ZEROS_BLOCK);
+        let packed_well = at.is_none_or(|at| at.len < chunk.size / ZEROS_RATIO);
+        if !whole_blocks && !packed_well {
+            return false;
+        }
+        let mut known = self.zeros.borrow_mut();
+        if known.len() >= ZEROS_KNOWN && !known.contains_key(&chunk.size) {
+            known.clear();
+        }
+        *known.entry(chunk.size).or_insert_with(|| self.keys.zeros_id(chunk.size)) == chunk.id
+    }
+
+    fn indexed(&self) -> Vec<(Id, Extent)> {
+        let mut all: Vec<(Id, Extent)> = self.index.slots().iter().map(|slot| (slot.id, slot.extent())).collect();
+        all.sort_unstable_by_key(|(_, extent)| *extent);
+        all
+    }
+
+    fn object_name(&self, object: u32) -> String {
+        self.packs.get(object as usize).map(pack_name).unwrap_or_default()
+    }
+
+    fn hashed_objects(&self) -> Vec<(String, Id)> {
+        let flat = |folder: &'static str| move |id: &Id| (format!("{folder}/{id}"), *id);
+        let keys = self.key_objects.iter().map(flat("keys"));
+        let fragments = self.fragments.iter().map(flat("index"));
+        keys.chain(fragments).chain(self.packs.iter().map(|id| (pack_name(id), *id))).collect()
+    }
+
+    fn opener(&self) -> Arc<dyn Opener> {
+        self.opener.clone()
+    }
+}
+
+/// `packs/19/19798940...`: one level of nesting by the first two digits.
+fn pack_name(id: &Id) -> String {
+    let hex = id.to_hex();
+    format!("packs/{}/{hex}", hex.get(..2).unwrap_or_default())
+}
+
+/// The names in `folder` that are 64 lowercase hex digits, as sorted ids; others are not objects.
+pub(super) async fn list_ids(port: &Port, folder: &str, cap: usize) -> Result<Vec<Id>> {
+    let mut ids: Vec<Id> = port
+        .list(folder)
+        .await?
+        .iter()
+        .filter(|name| !name.bytes().any(|byte| byte.is_ascii_uppercase()))
+        .filter_map(|name| Id::from_hex(name.as_bytes()))
+        .collect();
+    limits::within("number of objects", ids.len() as u64, cap as u64).map_err(|error| error.in_object(folder))?;
+    ids.sort();
+    Ok(ids)
+}
+
+async fn list_packs(port: &Port) -> Result<Vec<Id>> {
+    let mut packs = Vec::new();
+    let mut folders = port.list("packs").await?;
+    folders.retain(|name| name.len() == 2 && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')));
+    folders.sort();
+    for folder in folders {
+        let prefix = format!("packs/{folder}");
+        let ids = list_ids(port, &prefix, limits::PACKS_MAX - packs.len()).await?;
+        packs.extend(ids.into_iter().filter(|id| id.has_prefix(&folder)));
+    }
+    Ok(packs)
+}

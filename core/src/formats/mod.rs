@@ -1,0 +1,128 @@
+//! Formats: one folder each, behind four traits, found through one registry.
+//!
+//! A [`Format`] recognises a source and opens it; what comes back is [`Locked`] until a
+//! passphrase opens its key; then it is a [`Source`] with archives, and each archive a
+//! [`Catalog`] of entries. A new format is one folder, one feature and one line in [`FORMATS`].
+
+#[cfg(feature = "borg2")]
+pub mod borg2;
+pub mod common;
+
+use crate::base::{Id, Result, Secret};
+use crate::objects::{Archive, ArchiveState, ChunkRef, Entry, Extent, Fact, Notice};
+use crate::platform::{Kit, Opener, Pending, Port};
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
+
+/// Every format of this build, in the order of detection.
+pub const FORMATS: &[&dyn Format] = &[
+    #[cfg(feature = "borg2")]
+    &borg2::Borg2,
+];
+
+/// A kind of source that can be recognised and opened.
+pub trait Format: Sync {
+    /// Its name, such as `Borg 2`.
+    fn name(&self) -> &'static str;
+
+    /// True if the source is of this format.
+    ///
+    /// # Errors
+    /// `Unsupported` or `Corrupt` if it clearly belongs to this format's family but cannot be
+    /// read: the error names what it is.
+    fn detect<'a>(&self, port: &'a Port) -> Pending<'a, Result<bool>>;
+
+    /// Reads what is needed before a passphrase.
+    ///
+    /// # Errors
+    /// As [`detect`](Self::detect), and I/O errors.
+    fn open<'a>(&self, port: &'a Port, kit: Kit) -> Pending<'a, Result<Box<dyn Locked>>>;
+}
+
+/// A source whose key is not open yet.
+pub trait Locked {
+    /// The repository's id, by which key files are matched.
+    fn repository(&self) -> Id;
+
+    /// Adds a key file of this machine as a candidate, to be tried before the repository's own
+    /// keys. False if the file is not a key of this repository.
+    fn offer_key(&mut self, bytes: &[u8]) -> bool;
+
+    /// Number of keys that a passphrase could open.
+    fn keys(&self) -> usize;
+
+    /// Opens a key with `passphrase`, then the index. Keys are tried in order; the first that opens wins.
+    ///
+    /// # Errors
+    /// `Denied(NoKey)` or `Denied(WrongPassphrase)`; `Corrupt` if every key is malformed.
+    fn unlock<'a>(&'a self, port: &'a Port, passphrase: &'a Secret) -> Pending<'a, Result<Box<dyn Source>>>;
+}
+
+/// An opened source.
+pub trait Source {
+    /// Facts for `info`, in order.
+    fn facts(&self) -> Vec<Fact>;
+
+    /// Findings made so far that have not been taken yet.
+    fn take_notices(&self) -> Vec<Notice>;
+
+    /// The archives in order of time, or with `deleted` those marked as deleted.
+    ///
+    /// An archive whose metadata cannot be read is listed with its error.
+    ///
+    /// # Errors
+    /// I/O errors of the listing itself.
+    fn archives<'a>(&'a self, port: &'a Port, deleted: bool) -> Pending<'a, Result<Vec<Archive>>>;
+
+    /// The entries of one archive.
+    fn catalog<'a>(&'a self, archive: &ArchiveState) -> Box<dyn Catalog + 'a>;
+
+    /// Where the chunk is stored according to the index.
+    fn locate(&self, id: &Id) -> Option<Extent>;
+
+    /// Another place where the chunk is stored, after those of `failed` turned out damaged, or any place
+    /// if the index does not know the chunk. Reads the store itself once if need be.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn relocate<'a>(&'a self, port: &'a Port, id: Id, failed: &'a [Extent]) -> Pending<'a, Result<Option<Extent>>>;
+
+    /// True if the chunk is known to be all zeros without reading it.
+    fn is_zeros(&self, chunk: &ChunkRef, at: Option<Extent>) -> bool;
+
+    /// Every indexed chunk with its place, in storage order.
+    fn indexed(&self) -> Vec<(Id, Extent)>;
+
+    /// Store name of object number `object`.
+    fn object_name(&self, object: u32) -> String;
+
+    /// Objects whose name is the hash of their content, with that hash.
+    fn hashed_objects(&self) -> Vec<(String, Id)>;
+
+    /// What workers open units with.
+    fn opener(&self) -> Arc<dyn Opener>;
+}
+
+/// What a catalog yields next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// An entry.
+    Entry(Entry),
+    /// An item that must not be restored, with the raw path and the reason.
+    Refused {
+        /// Raw path as stored.
+        path: Vec<u8>,
+        /// Why.
+        why: &'static str,
+    },
+    /// Entries are lost here, because metadata is damaged; more may follow.
+    Gap(crate::base::Error),
+}
+
+/// The entries of an archive, one at a time, in constant memory.
+pub trait Catalog {
+    /// The next entry, or `None` at the end.
+    ///
+    /// # Errors
+    /// Only I/O errors; damage is a [`Listed::Gap`].
+    fn next<'a>(&'a mut self, port: &'a Port) -> Pending<'a, Result<Option<Listed>>>;
+}

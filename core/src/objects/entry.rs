@@ -1,0 +1,122 @@
+//! Entries: one file-system object of an archive, with everything that can be restored of it.
+
+use crate::base::Id;
+use alloc::{string::String, vec::Vec};
+
+/// A point in time: seconds since 1970 (negative before) and 0 to 999,999,999 nanoseconds after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    /// Seconds since the epoch, rounded down.
+    pub seconds: i64,
+    /// Nanoseconds after `seconds`, 0 to 999,999,999.
+    pub nanos: u32,
+}
+
+/// A reference from an entry to one chunk of its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkRef {
+    /// The chunk id.
+    pub id: Id,
+    /// Plaintext bytes, at least 1.
+    pub size: u32,
+}
+
+/// What kind of file-system object an entry is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A regular file. `None` where the archive lost track of the content.
+    File(Option<Vec<ChunkRef>>),
+    /// A directory.
+    Directory,
+    /// A symbolic link and the raw bytes it points to.
+    Symlink(Vec<u8>),
+    /// A named pipe.
+    Fifo,
+    /// A character device with its raw device number.
+    CharDevice(u64),
+    /// A block device with its raw device number.
+    BlockDevice(u64),
+}
+
+impl EntryKind {
+    /// The letter that `ls -l` shows first.
+    pub const fn letter(&self) -> char {
+        match self {
+            Self::File(_) => '-',
+            Self::Directory => 'd',
+            Self::Symlink(_) => 'l',
+            Self::Fifo => 'p',
+            Self::CharDevice(_) => 'c',
+            Self::BlockDevice(_) => 'b',
+        }
+    }
+}
+
+/// Access control lists in their text forms, empty where absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acl {
+    /// POSIX access ACL: lines of `type:name:perms[:id]`.
+    pub access: Vec<u8>,
+    /// POSIX default ACL of a directory.
+    pub default: Vec<u8>,
+    /// FreeBSD NFSv4 ACL; kept, not applied on Linux.
+    pub nfs4: Vec<u8>,
+    /// macOS extended ACL; kept, not applied on Linux.
+    pub extended: Vec<u8>,
+}
+
+/// One entry of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Raw path bytes: relative, `/` separated, no empty, `.` or `..` component (`.` alone is the root).
+    pub path: Vec<u8>,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Permission bits with setuid, setgid and sticky, 0 to 0o7777.
+    pub mode: u32,
+    /// Numeric owner; may be negative or absent in odd archives.
+    pub uid: Option<i64>,
+    /// Numeric group.
+    pub gid: Option<i64>,
+    /// Owner's name, raw bytes.
+    pub user: Option<Vec<u8>>,
+    /// Group's name, raw bytes.
+    pub group: Option<Vec<u8>>,
+    /// Modification time.
+    pub mtime: Option<Time>,
+    /// Access time.
+    pub atime: Option<Time>,
+    /// Status change time; never restored.
+    pub ctime: Option<Time>,
+    /// Creation time.
+    pub birthtime: Option<Time>,
+    /// The size the archive states for a regular file.
+    pub size: Option<u64>,
+    /// Entries of one archive that share this are hard links of each other.
+    pub link_group: Option<Id>,
+    /// Inode number at the source.
+    pub inode: Option<u64>,
+    /// Extended attributes: name and value.
+    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Access control lists.
+    pub acl: Acl,
+    /// BSD-style file flags.
+    pub flags: u32,
+    /// Whole-file hashes by name.
+    pub digests: Vec<(String, Vec<u8>)>,
+}
+
+impl Entry {
+    /// The chunks of a regular file; empty for everything else.
+    pub fn chunks(&self) -> &[ChunkRef] {
+        match &self.kind {
+            EntryKind::File(Some(chunks)) => chunks,
+            _ => &[],
+        }
+    }
+
+    /// Sum of the chunk sizes, in bytes.
+    pub fn content_len(&self) -> u64 {
+        self.chunks().iter().map(|chunk| u64::from(chunk.size)).sum()
+    }
+}

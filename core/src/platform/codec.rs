@@ -1,0 +1,71 @@
+//! Codecs: decompression into the caller's buffer.
+
+use crate::objects::Method;
+use alloc::boxed::Box;
+
+/// Why a block could not be decompressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    /// The input is not a valid stream of this method.
+    #[error("not a valid stream")]
+    Invalid,
+    /// The output does not fit into the given buffer.
+    #[error("the output does not fit")]
+    TooSmall,
+}
+
+/// One compression method, shared by all workers. Holds no state of its own.
+pub trait Codec: Send + Sync {
+    /// The method.
+    fn method(&self) -> Method;
+
+    /// Makes a decoder for one worker; its state and tables are reused from block to block.
+    fn decoder(&self) -> Box<dyn Decoder>;
+}
+
+/// A worker's decoder for one method.
+pub trait Decoder: Send {
+    /// Decompresses the whole of `source` into the front of `target` and returns the number of
+    /// bytes written. A caller that knows the size passes a buffer of exactly that size.
+    ///
+    /// Input after the end of the stream is an error. Never panics, never allocates more than
+    /// the method's own window, bounded by what the target can hold or 64 MiB for `.xz`.
+    ///
+    /// # Errors
+    /// [`CodecError::TooSmall`] if the output is longer than `target` (told apart from
+    /// [`CodecError::Invalid`] wherever the method allows it).
+    fn decode(&mut self, source: &[u8], target: &mut [u8]) -> Result<usize, CodecError>;
+}
+
+/// The codecs of one run, by method. Passed by value; there is no global table.
+#[derive(Clone, Copy, Default)]
+pub struct Kit {
+    codecs: [Option<&'static dyn Codec>; Method::ALL.len()],
+}
+
+impl Kit {
+    /// A kit without codecs; [`Method::None`] needs none.
+    pub const fn empty() -> Self {
+        Self { codecs: [None; Method::ALL.len()] }
+    }
+
+    /// Adds `codec`, in place of one of the same method.
+    #[must_use]
+    pub fn with(mut self, codec: &'static dyn Codec) -> Self {
+        if let Some(slot) = self.codecs.get_mut(codec.method() as usize) {
+            *slot = Some(codec);
+        }
+        self
+    }
+
+    /// The codec for `method`, if this build has one.
+    pub fn codec(&self, method: Method) -> Option<&'static dyn Codec> {
+        self.codecs.get(method as usize).copied().flatten()
+    }
+}
+
+impl core::fmt::Debug for Kit {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries(self.codecs.iter().flatten().map(|codec| codec.method().name())).finish()
+    }
+}

@@ -1,0 +1,131 @@
+//! Openers: how a worker turns the stored bytes of a unit into checked plaintext.
+
+use super::{CodecError, Decoder, Kit};
+use crate::base::{Check, Error, Fault, Result, Stage, Unsupported, bytes::fit, limits};
+use crate::objects::{Method, Unit};
+use alloc::{boxed::Box, vec::Vec};
+use core::{any::Any, ops::Range};
+
+/// Where the plaintext of a unit is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A part of the stored bytes: it was stored as it is, and decrypted in place.
+    Stored(Range<usize>),
+    /// The first bytes of the plain buffer, so many.
+    Plain(usize),
+}
+
+impl Content {
+    /// The plaintext, given the two buffers it may lie in.
+    pub fn bytes<'a>(&self, stored: &'a [u8], plain: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::Stored(range) => stored.get(range.clone()),
+            Self::Plain(len) => plain.get(..*len),
+        }
+        .unwrap_or(&[])
+    }
+
+    /// Length of the plaintext in bytes.
+    pub const fn len(&self) -> usize {
+        match self {
+            Self::Stored(range) => range.end - range.start,
+            Self::Plain(len) => *len,
+        }
+    }
+
+    /// True for an empty plaintext.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Opens the units of one source. Made by a format, shared by all workers; holds the keys.
+pub trait Opener: Send + Sync {
+    /// Authenticates, decrypts, decompresses and checks one unit.
+    ///
+    /// `stored` holds exactly the bytes of `unit.at` and may be decrypted in place. The result is
+    /// a part of `stored` (content that was stored as it is) or of `plain` (anything that had to
+    /// be decompressed): the plaintext is produced once, in the buffer it is used from. `plain`
+    /// is reused between calls and grows only as far as authenticated sizes allow.
+    ///
+    /// # Errors
+    /// A [`Fault`] with stage and chunk id. Never panics, whatever the bytes.
+    fn open(
+        &self,
+        unit: &Unit,
+        stored: &mut [u8],
+        plain: &mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<Content, Fault>;
+}
+
+/// What one worker keeps between units: decoders, and whatever its opener wants to remember.
+pub struct Scratch {
+    kit: Kit,
+    decoders: [Option<Box<dyn Decoder>>; Method::ALL.len()],
+    memo: Option<Box<dyn Any + Send>>,
+}
+
+impl Scratch {
+    /// Scratch for one worker using the codecs of `kit`.
+    pub fn new(kit: Kit) -> Self {
+        Self { kit, decoders: Default::default(), memo: None }
+    }
+
+    /// The opener's own memory of type `T`, empty at first.
+    pub fn memo<T: Any + Send + Default>(&mut self) -> &mut T {
+        if !self.memo.as_ref().is_some_and(|memo| memo.is::<T>()) {
+            self.memo = Some(Box::new(T::default()));
+        }
+        self.memo.as_mut().and_then(|memo| memo.downcast_mut()).expect("the memo was just made with this type")
+    }
+
+    /// Decompresses `source` into the front of `plain` and returns the plaintext's length.
+    ///
+    /// With a known `size` the buffer has exactly that length, and any other length is an error.
+    /// Without one, the buffer doubles from four times the input up to `cap`.
+    ///
+    /// # Errors
+    /// `Unsupported` if the kit lacks the method; `Inflate` or `Length` damage; `OverLimit` past `cap`.
+    pub fn inflate(
+        &mut self,
+        method: Method,
+        source: &[u8],
+        size: Option<u32>,
+        cap: u32,
+        plain: &mut Vec<u8>,
+    ) -> Result<usize, Fault> {
+        let codec = self
+            .kit
+            .codec(method)
+            .ok_or_else(|| Error::from(Unsupported::Codec(method.name())).during(Stage::Inflate))?;
+        let decoder = self
+            .decoders
+            .get_mut(method as usize)
+            .ok_or_else(|| Error::from(Check::Inflate).during(Stage::Inflate))?
+            .get_or_insert_with(|| codec.decoder());
+        if let Some(size) = size {
+            limits::within("plaintext size", size.into(), cap.into()).map_err(|e| e.during(Stage::Inflate))?;
+            let target = fit(plain, size as usize);
+            return match decoder.decode(source, target) {
+                Ok(written) if written == target.len() => Ok(written),
+                Ok(_) | Err(CodecError::TooSmall) => Err(Error::from(Check::Length).during(Stage::Inflate)),
+                Err(CodecError::Invalid) => Err(Error::from(Check::Inflate).during(Stage::Inflate)),
+            };
+        }
+        let cap = cap as usize;
+        let mut room = source.len().saturating_mul(4).clamp(1024.min(cap), cap);
+        loop {
+            match decoder.decode(source, fit(plain, room)) {
+                Ok(written) => return Ok(written),
+                Err(CodecError::TooSmall) if room < cap => room = room.saturating_mul(2).min(cap),
+                Err(CodecError::TooSmall) => {
+                    return Err(limits::within("plaintext size", cap as u64 + 1, cap as u64)
+                        .expect_err("one more than the cap is over it")
+                        .during(Stage::Inflate));
+                }
+                Err(CodecError::Invalid) => return Err(Error::from(Check::Inflate).during(Stage::Inflate)),
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Sessions: finding the format of a source, and an archive by what the user typed.
+
+use crate::base::{Id, Kind, Result};
+use crate::formats::{FORMATS, Locked};
+use crate::objects::Archive;
+use crate::platform::{Kit, Port};
+use alloc::{boxed::Box, string::String, vec::Vec};
+
+/// Recognises the source behind `port` and reads what is needed before a passphrase.
+///
+/// # Errors
+/// `Unrecognised` if no format claims it, the refusal of the format that knows it, or I/O errors.
+pub async fn open(port: &Port, kit: Kit) -> Result<Box<dyn Locked>> {
+    for format in FORMATS {
+        if format.detect(port).await? {
+            return format.open(port, kit).await;
+        }
+    }
+    Err(Kind::Unrecognised.into())
+}
+
+/// How an archive is named on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArchiveSpec {
+    /// `latest`: the one with the latest time.
+    Latest,
+    /// `aid:HEXPREFIX`.
+    Id(String),
+    /// A name, which need not be unique.
+    Name(String),
+}
+
+/// Why a spec does not lead to one archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoArchive {
+    /// Nothing fits.
+    Unknown,
+    /// Several fit: these.
+    Several(Vec<Id>),
+}
+
+impl ArchiveSpec {
+    /// Parses a spec.
+    pub fn parse(text: &str) -> Self {
+        match text.strip_prefix("aid:") {
+            Some(prefix) => Self::Id(prefix.into()),
+            None if text == "latest" => Self::Latest,
+            None => Self::Name(text.into()),
+        }
+    }
+
+    /// The one archive of a list, ordered by time, that this names.
+    ///
+    /// # Errors
+    /// [`NoArchive`] if none or several fit.
+    pub fn find<'a>(&self, archives: &'a [Archive]) -> Result<&'a Archive, NoArchive> {
+        let fits = |archive: &&Archive| match self {
+            Self::Latest => false,
+            Self::Id(prefix) => !prefix.is_empty() && archive.id.has_prefix(prefix),
+            Self::Name(name) => archive.state.as_ref().is_ok_and(|state| state.name == name.as_bytes()),
+        };
+        if *self == Self::Latest {
+            return archives.iter().rfind(|archive| archive.state.is_ok()).ok_or(NoArchive::Unknown);
+        }
+        let found: Vec<&Archive> = archives.iter().filter(fits).collect();
+        match found.as_slice() {
+            [] => Err(NoArchive::Unknown),
+            [one] => Ok(one),
+            several => Err(NoArchive::Several(several.iter().map(|archive| archive.id).collect())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Check;
+    use crate::objects::ArchiveState;
+
+    fn archive(id: u8, name: &str, instant: i64) -> Archive {
+        let state = ArchiveState { name: name.as_bytes().to_vec(), instant, ..ArchiveState::default() };
+        Archive { id: Id([id; 32]), state: Ok(state), deleted: false }
+    }
+
+    #[test]
+    fn names_are_not_unique() {
+        let broken = Archive { id: Id([9; 32]), state: Err(Check::Archive.into()), deleted: false };
+        let list = [archive(1, "docs", 1), archive(2, "docs", 2), archive(3, "home", 3), broken];
+        let find = |text: &str| ArchiveSpec::parse(text).find(&list).map(|archive| archive.id);
+        assert_eq!(find("home"), Ok(Id([3; 32])));
+        assert_eq!(find("docs"), Err(NoArchive::Several(alloc::vec![Id([1; 32]), Id([2; 32])])));
+        assert_eq!(find("aid:0202"), Ok(Id([2; 32])));
+        assert_eq!(find("aid:"), Err(NoArchive::Unknown));
+        assert_eq!(find("latest"), Ok(Id([3; 32])));
+        assert_eq!(find("nope"), Err(NoArchive::Unknown));
+    }
+}

@@ -1,0 +1,2 @@
+//! The native shell.
+pub mod target;

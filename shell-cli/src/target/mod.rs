@@ -1,0 +1,311 @@
+//! The target: the room that writes the file system.
+//!
+//! Everything below the target directory is reached component by component through open
+//! directory handles, and no symbolic link is ever followed on the way, so nothing outside can
+//! be touched however hostile an archive is or whatever is at the target already.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`folder`] | open directories, making and entering children, their attributes |
+//! | [`file`](mod@file) | regular files, written beside their final name and moved onto it |
+//! | [`special`] | symbolic links, pipes, devices, hard links |
+//! | [`attributes`] | owner, attributes, mode, ACLs, times, flags, in the order that works |
+//! | [`object`] | the system calls for one attribute, by handle or by name |
+//! | [`acl`] | ACL text to the kernel's bytes |
+//! | [`owners`] | names to numbers |
+//! | [`warning`] | what went wrong, with its exit code |
+//!
+//! All types are `Send + Sync`. Nothing here blocks on another thread.
+
+pub mod acl;
+pub mod attributes;
+pub mod file;
+pub mod folder;
+pub mod object;
+pub mod owners;
+pub mod special;
+pub mod warning;
+
+pub use file::{Finished, NewFile};
+pub use folder::{Folder, Identity, Make, SavedTimes};
+pub use warning::{Class, Problem, Result, Warning, What, Why};
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use owners::Owners;
+use rustix::io::Errno;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Which attributes to restore, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Use the archived numbers of owners and in ACLs, and never look at names.
+    pub numeric_ids: bool,
+    /// Set owner and group. Without it, objects belong to whoever runs this, and the group is
+    /// set only where the archived owner is that user and belongs to the archived group.
+    pub owners: bool,
+    /// Set POSIX ACLs, and remove inherited ones from what the archive has without ACL.
+    pub acls: bool,
+    /// Set extended attributes.
+    pub xattrs: bool,
+    /// Set file flags (no dump, immutable, append only).
+    pub flags: bool,
+    /// Leave holes where a written piece is all zeros.
+    pub sparse: bool,
+}
+
+impl Policy {
+    /// Everything this process has the right to restore: owners only as root. No holes.
+    pub fn of_this_process() -> Self {
+        Self {
+            numeric_ids: false,
+            owners: rustix::process::geteuid().is_root(),
+            acls: true,
+            xattrs: true,
+            flags: true,
+            sparse: false,
+        }
+    }
+}
+
+/// What this process is, looked up once.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    /// Effective user.
+    uid: u32,
+    /// Effective and supplementary groups.
+    groups: Vec<u32>,
+    /// The file creation mask, or all bits where it cannot be known.
+    umask: u32,
+}
+
+impl Process {
+    fn current() -> Self {
+        let mut groups = vec![rustix::process::getegid().as_raw()];
+        groups.extend(
+            rustix::process::getgroups().unwrap_or_default().into_iter().map(|gid| gid.as_raw()),
+        );
+        Self { uid: rustix::process::geteuid().as_raw(), groups, umask: current_umask() }
+    }
+}
+
+/// The file creation mask, read without changing it: the system call that tells it also sets it,
+/// for all threads. Where it cannot be read, all bits, so that no mode is taken for granted.
+fn current_umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok()).unwrap_or(0o777)
+}
+
+/// What all folders of one target share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    policy: Policy,
+    process: Process,
+    owners: Owners,
+    serial: AtomicU64,
+}
+
+impl Shared {
+    /// A name no other object of this run has.
+    fn temporary_name(&self) -> TemporaryName {
+        TemporaryName::new(std::process::id(), self.serial.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// The name an object has until it is complete: `.packtrain-<process>-<serial>.tmp`, both hex.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TemporaryName {
+    bytes: [u8; 40],
+    len: u8,
+}
+
+impl TemporaryName {
+    fn new(process: u32, serial: u64) -> Self {
+        let mut bytes = [0; 40];
+        let mut rest = &mut bytes[..];
+        // 11 + 8 + 1 + 16 + 4 bytes at most: it always fits.
+        let fits = write!(rest, ".packtrain-{process:x}-{serial:x}.tmp").is_ok();
+        debug_assert!(fits);
+        let len = 40 - rest.len();
+        Self { bytes, len: len as u8 }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// The directory that a run restores into.
+#[derive(Debug)]
+pub struct Target {
+    root: Arc<Folder>,
+}
+
+impl Target {
+    /// Opens the directory at `path`, made if missing (its parent must exist). Here alone
+    /// symbolic links are followed: the path is the user's, not the archive's.
+    ///
+    /// # Errors
+    /// [`Problem::ParentIsFile`] if something else is there, or what the system refused.
+    pub fn open(path: &Path, policy: Policy) -> Result<Self> {
+        match rustix::fs::mkdir(path, rustix::fs::Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            // An existing directory on a read-only system is told apart below.
+            Err(Errno::ROFS | Errno::ACCESS | Errno::PERM) if path.is_dir() => {}
+            Err(errno) => return Err(Problem::new(What::Create, errno)),
+        }
+        let shared = Arc::new(Shared {
+            process: Process::current(),
+            owners: Owners::new(policy.numeric_ids),
+            policy,
+            serial: AtomicU64::new(0),
+        });
+        Ok(Self { root: Arc::new(Folder::root(path, shared)?) })
+    }
+
+    /// The target directory itself.
+    pub fn root(&self) -> &Arc<Folder> {
+        &self.root
+    }
+
+    /// What is restored.
+    pub fn policy(&self) -> &Policy {
+        &self.root.shared().policy
+    }
+
+    /// The folder at the relative `path` (`/` separated; empty or `.` for the root), with missing
+    /// ones made as plain directories.
+    ///
+    /// # Errors
+    /// Those of [`Folder::child`].
+    pub fn folder(&self, path: &[u8]) -> Result<Arc<Folder>> {
+        let mut folder = Arc::clone(&self.root);
+        if !path.is_empty() && path != b"." {
+            for name in path.split(|byte| *byte == b'/') {
+                folder = folder.child(name, Make::Parent)?.0;
+            }
+        }
+        Ok(folder)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! What the tests of this room share.
+
+    use super::*;
+    use packtrain_core::objects::entry::{Acl, Entry, EntryKind, Time};
+
+    /// A target in a new temporary directory with the policy of this process.
+    pub(crate) fn target() -> (tempfile::TempDir, Target) {
+        target_with(Policy::of_this_process())
+    }
+
+    /// A target in a new temporary directory.
+    pub(crate) fn target_with(policy: Policy) -> (tempfile::TempDir, Target) {
+        let place = tempfile::tempdir().unwrap();
+        let target = Target::open(place.path(), policy).unwrap();
+        (place, target)
+    }
+
+    /// An entry owned by whoever runs the tests, last changed in 2020.
+    pub(crate) fn entry(path: &str, kind: EntryKind, mode: u32) -> Entry {
+        Entry {
+            path: path.as_bytes().to_vec(),
+            kind,
+            mode,
+            uid: Some(i64::from(rustix::process::geteuid().as_raw())),
+            gid: Some(i64::from(rustix::process::getegid().as_raw())),
+            user: None,
+            group: None,
+            mtime: Some(Time { seconds: 1_577_836_800, nanos: 123_456_789 }),
+            atime: None,
+            ctime: None,
+            birthtime: None,
+            size: None,
+            link_group: None,
+            inode: None,
+            xattrs: Vec::new(),
+            acl: Acl::default(),
+            flags: 0,
+            digests: Vec::new(),
+        }
+    }
+
+    /// A regular file's entry.
+    pub(crate) fn file(path: &str, mode: u32) -> Entry {
+        entry(path, EntryKind::File(Some(Vec::new())), mode)
+    }
+
+    /// Restores `content` as `name` in `folder`.
+    pub(crate) fn put(folder: &Arc<Folder>, name: &str, entry: &Entry, content: &[u8]) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        let file = NewFile::create(folder, entry).unwrap();
+        file.write_at(0, content).unwrap();
+        file.finish(name.as_bytes(), entry, content.len() as u64, &mut warnings).unwrap();
+        warnings
+    }
+
+    /// True if the tests run as root; says so where a test is skipped for that.
+    pub(crate) fn is_root() -> bool {
+        let root = rustix::process::geteuid().is_root();
+        if !root {
+            eprintln!("skipped: needs root");
+        }
+        root
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn temporary_names_fit_and_differ() {
+        let long = TemporaryName::new(u32::MAX, u64::MAX);
+        assert_eq!(long.as_bytes(), b".packtrain-ffffffff-ffffffffffffffff.tmp");
+        assert_eq!(TemporaryName::new(16, 1).as_bytes(), b".packtrain-10-1.tmp");
+    }
+
+    #[test]
+    fn the_target_is_made_but_not_its_parents() {
+        let place = tempfile::tempdir().unwrap();
+        let policy = Policy::of_this_process();
+        let target = Target::open(&place.path().join("new"), policy.clone()).unwrap();
+        assert!(target.policy().xattrs);
+        assert!(place.path().join("new").is_dir());
+        let missing = Target::open(&place.path().join("a/b"), policy.clone()).unwrap_err();
+        assert_eq!(missing.class(), Class::NotFound);
+        std::fs::write(place.path().join("file"), "").unwrap();
+        let file = Target::open(&place.path().join("file"), policy).unwrap_err();
+        assert_eq!(file, Problem::ParentIsFile);
+    }
+
+    #[test]
+    fn folders_by_path() {
+        let (place, target) = testing::target();
+        assert_eq!(target.folder(b"a/b/c").unwrap().path(), b"a/b/c");
+        assert!(place.path().join("a/b/c").is_dir());
+        assert_eq!(target.folder(b".").unwrap().path(), b"");
+        for hostile in [&b"a/../.."[..], b"/etc", b"a//b", b"a/./b", b"a/b\0"] {
+            assert_eq!(target.folder(hostile).unwrap_err(), Problem::ClimbsOut);
+        }
+    }
+
+    #[test]
+    fn the_mask_is_read_and_not_changed() {
+        let mask = current_umask();
+        assert!(mask <= 0o777);
+        assert_eq!(current_umask(), mask);
+    }
+
+    #[test]
+    fn everything_is_shared_between_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Target>();
+        shared::<Folder>();
+        shared::<NewFile>();
+    }
+}
