@@ -54,10 +54,7 @@ mod tests {
     #[test]
     fn sha256_vectors() {
         // FIPS 180-4 examples: the empty message and "abc".
-        assert_eq!(
-            sha256(&[]).as_slice(),
-            hex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
-        );
+        assert_eq!(sha256(&[]).as_slice(), hex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"));
         let abc = hex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert_eq!(sha256(&[b"abc"]).as_slice(), abc);
         assert_eq!(sha256(&[b"a", b"", b"bc"]).as_slice(), abc);
@@ -65,14 +62,8 @@ mod tests {
 
     #[test]
     fn blake3_vectors() {
-        assert_eq!(
-            blake3(b"").as_slice(),
-            hex("af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262")
-        );
-        assert_eq!(
-            blake3(b"abc").as_slice(),
-            hex("6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85")
-        );
+        assert_eq!(blake3(b"").as_slice(), hex("af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"));
+        assert_eq!(blake3(b"abc").as_slice(), hex("6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85"));
     }
 
     #[test]

@@ -52,10 +52,7 @@ impl Argon2Params {
         limits::within("Argon2 parallelism", self.lanes.into(), limits::ARGON2_LANES_MAX.into())?;
         // The lanes are limited by now: eight times their number cannot overflow.
         let least = 8 * self.lanes;
-        if self.time == 0
-            || self.lanes == 0
-            || self.memory_kib < least
-            || !(SALT_MIN..=SALT_MAX).contains(&salt.len())
+        if self.time == 0 || self.lanes == 0 || self.memory_kib < least || !(SALT_MIN..=SALT_MAX).contains(&salt.len())
         {
             return Err(Check::Key.into());
         }

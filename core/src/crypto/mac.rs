@@ -86,7 +86,11 @@ mod tests {
         // RFC 4231, cases 1, 2 and 6 (a key longer than a block).
         let cases: [(&[u8], &[u8], &str); 3] = [
             (&[0x0b; 20], b"Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"),
-            (b"Jefe", b"what do ya want for nothing?", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"),
+            (
+                b"Jefe",
+                b"what do ya want for nothing?",
+                "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+            ),
             (
                 &[0xaa; 131],
                 b"Test Using Larger Than Block-Size Key - Hash Key First",

@@ -133,6 +133,16 @@ impl<J, R> Ordered<J, R> {
         self.out
     }
 
+    /// True after `finish`.
+    pub const fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The ticket that the next accepted job will have.
+    pub fn next_ticket(&self) -> Ticket {
+        Ticket(self.first + self.ring.len() as u64)
+    }
+
     /// True if a job of this load would be accepted. Changes with `offer`, `done` and `reclaim`.
     pub fn has_room(&self, load: &Load) -> bool {
         let fits = self.held_bytes.saturating_add(load.bytes()) <= self.budget.bytes
@@ -148,7 +158,7 @@ impl<J, R> Ordered<J, R> {
         if self.finished || self.cancelled || !self.has_room(&load) {
             return Err(Refused(job));
         }
-        let ticket = Ticket(self.first + self.ring.len() as u64);
+        let ticket = self.next_ticket();
         self.held_bytes = self.held_bytes.saturating_add(load.bytes());
         self.held_units = self.held_units.saturating_add(load.units);
         self.ring.push_back(Entry { slot: Slot::Queued(job), bytes: load.bytes(), units: load.units });

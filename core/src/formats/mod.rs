@@ -92,9 +92,6 @@ pub trait Source {
     /// Every indexed chunk with its place, in storage order.
     fn indexed(&self) -> Vec<(Id, Extent)>;
 
-    /// Store name of object number `object`.
-    fn object_name(&self, object: u32) -> String;
-
     /// Objects whose name is the hash of their content, with that hash.
     fn hashed_objects(&self) -> Vec<(String, Id)>;
 

@@ -3,7 +3,7 @@
 use super::{CodecError, Decoder, Kit};
 use crate::base::{Check, Error, Fault, Result, Stage, Unsupported, bytes::fit, limits};
 use crate::objects::{Method, Unit};
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, string::String, vec::Vec};
 use core::{any::Any, ops::Range};
 
 /// Where the plaintext of a unit is.
@@ -57,6 +57,9 @@ pub trait Opener: Send + Sync {
         plain: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<Content, Fault>;
+
+    /// Store name of object number `object`, as in [`Extent`](crate::objects::Extent).
+    fn object_name(&self, object: u32) -> String;
 }
 
 /// What one worker keeps between units: decoders, and whatever its opener wants to remember.

@@ -102,21 +102,27 @@ fn parse(line: &[u8], owners: &Owners) -> Result<Line, Malformed> {
         return Err(Malformed::Line);
     }
     let perms = permissions(perms)?;
-    let (tag, find): (Tag, fn(&Owners, Option<&[u8]>, Option<i64>) -> Number) =
-        match (kind, name.is_empty()) {
-            (b"user" | b"u", true) => return Ok(Line { tag: Tag::Owner, id: NO_ID, perms }),
-            (b"group" | b"g", true) => return Ok(Line { tag: Tag::OwningGroup, id: NO_ID, perms }),
-            (b"mask" | b"m", true) => return Ok(Line { tag: Tag::Mask, id: NO_ID, perms }),
-            (b"other" | b"o", true) => return Ok(Line { tag: Tag::Other, id: NO_ID, perms }),
-            (b"user" | b"u", false) => (Tag::User, Owners::user),
-            (b"group" | b"g", false) => (Tag::Group, Owners::group),
-            _ => return Err(Malformed::Line),
-        };
+    let tag = match (kind, name.is_empty()) {
+        (b"user" | b"u", true) => Tag::Owner,
+        (b"group" | b"g", true) => Tag::OwningGroup,
+        (b"mask" | b"m", true) => Tag::Mask,
+        (b"other" | b"o", true) => Tag::Other,
+        (b"user" | b"u", false) => Tag::User,
+        (b"group" | b"g", false) => Tag::Group,
+        _ => return Err(Malformed::Line),
+    };
+    if name.is_empty() {
+        return Ok(Line { tag, id: NO_ID, perms });
+    }
     let number = match number {
         Some(text) if !text.is_empty() => Some(decimal(text).ok_or(Malformed::Line)?),
         _ => decimal(name),
     };
-    match find(owners, Some(name), number) {
+    let found = match tag {
+        Tag::User => owners.user(Some(name), number),
+        _ => owners.group(Some(name), number),
+    };
+    match found {
         Number::Id(id) => Ok(Line { tag, id, perms }),
         Number::Absent | Number::OutOfRange => Err(Malformed::UnknownName),
     }
@@ -220,7 +226,11 @@ mod tests {
     fn the_bytes_are_those_of_setfacl() {
         let folder = tempfile::tempdir().unwrap();
         let set = |option: &[&str]| {
-            Command::new("setfacl").args(option).arg(folder.path()).status().is_ok_and(|s| s.success())
+            Command::new("setfacl")
+                .args(option)
+                .arg(folder.path())
+                .status()
+                .is_ok_and(|s| s.success())
         };
         let rules = "u::rwx,u:54321:rw-,u:7:r-x,g::r-x,g:9:--x,m::rwx,o::r--";
         if !set(&["--set", rules]) || !set(&["-d", "--set", rules]) {

@@ -5,12 +5,12 @@
 //! read-only refuses further `user.` attributes to everybody but root, so those precede the mode;
 //! each of them may touch times; and an immutable object refuses all of it, even being renamed.
 
+use super::Shared;
 use super::acl;
 use super::object::Object;
 use super::owners::Number;
 use super::warning::{Warning, What, Why};
-use super::Shared;
-use packtrain_core::objects::entry::{Entry, EntryKind, Time};
+use packtrain_core::objects::{Entry, EntryKind, Time};
 use rustix::fs::{IFlags, Timespec, Timestamps};
 use rustix::io::{Errno, Result};
 
@@ -122,7 +122,13 @@ fn set_owner(
 }
 
 /// The entry's mode, without the bits that would hand an owner's rights to programs of another.
-fn safe_mode(entry: &Entry, wanted: Wanted, uid: u32, gid: u32, warnings: &mut Vec<Warning>) -> u32 {
+fn safe_mode(
+    entry: &Entry,
+    wanted: Wanted,
+    uid: u32,
+    gid: u32,
+    warnings: &mut Vec<Warning>,
+) -> u32 {
     const SETUID: u32 = 0o4000;
     const SETGID: u32 = 0o2000;
     let mode = entry.mode & 0o7777;
@@ -309,5 +315,169 @@ pub(crate) fn unlock(object: Object<'_>) -> Result<()> {
 fn note(result: Result<()>, what: What, warnings: &mut Vec<Warning>) {
     if let Err(errno) = result {
         warnings.push(Warning::refused(what, errno));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{self, as_nobody, file, is_root, put, target, xattr};
+    use super::super::{Class, Policy};
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    /// `cap_net_raw=ep` as the kernel stores it.
+    const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+    #[test]
+    fn everything_at_once() {
+        if !is_root() {
+            return;
+        }
+        let (place, target) = target();
+        let mut entry = file("f", 0o6755);
+        (entry.uid, entry.gid) = (Some(12), Some(13));
+        entry.user = Some(b"no-such-user-here".to_vec());
+        entry.atime = Some(Time { seconds: 5, nanos: 7 });
+        entry.xattrs = vec![
+            (b"user.empty".to_vec(), Vec::new()),
+            (b"security.capability".to_vec(), CAPABILITY.to_vec()),
+            (b"user.x".to_vec(), vec![0, 255]),
+        ];
+        for name in ["f", "g"] {
+            let warnings = put(target.root(), name, &entry, b"x").unwrap();
+            assert!(warnings.is_empty(), "{warnings:?}");
+            let path = place.path().join(name);
+            let meta = path.metadata().unwrap();
+            assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o7777), (12, 13, 0o6755));
+            assert_eq!((meta.atime(), meta.atime_nsec()), (5, 7));
+            assert_eq!((meta.mtime(), meta.mtime_nsec()), (1_577_836_800, 123_456_789));
+            assert_eq!(xattr(&path, "user.empty").as_deref(), Some(&[][..]));
+            assert_eq!(xattr(&path, "user.x").as_deref(), Some(&[0, 255][..]));
+            assert_eq!(xattr(&path, "security.capability").as_deref(), Some(&CAPABILITY[..]));
+        }
+    }
+
+    #[test]
+    fn owners_that_cannot_be() {
+        if !is_root() {
+            return;
+        }
+        let (place, target) = target();
+        let mut entry = file("f", 0o6755);
+        (entry.uid, entry.gid) = (Some(-1), Some(0xffff_ffff));
+        let warnings = put(target.root(), "f", &entry, b"x").unwrap();
+        assert_eq!(
+            warnings,
+            [Warning::new(What::Owner, Why::Malformed), Warning::new(What::SetId, Why::Unsafe)]
+        );
+        let meta = place.path().join("f").metadata().unwrap();
+        assert_eq!((meta.uid(), meta.mode() & 0o7777), (0, 0o755));
+        // One good half is set all the same.
+        entry.gid = Some(13);
+        assert_eq!(put(target.root(), "f", &entry, b"x").unwrap().len(), 2);
+        let meta = place.path().join("f").metadata().unwrap();
+        assert_eq!((meta.gid(), meta.mode() & 0o7777), (13, 0o2755));
+        // Nothing said of the owner is no reason for a warning, but none for rights either.
+        (entry.uid, entry.gid) = (None, None);
+        let warnings = put(target.root(), "f", &entry, b"x").unwrap();
+        assert_eq!(warnings, [Warning::new(What::SetId, Why::Unsafe)]);
+    }
+
+    #[test]
+    fn times_old_odd_and_absent() {
+        let (place, target) = target();
+        let mut entry = file("f", 0o644);
+        let set = |entry: &Entry| {
+            let warnings = put(target.root(), "f", entry, b"x").unwrap();
+            let meta = place.path().join("f").metadata().unwrap();
+            ((meta.atime(), meta.mtime(), meta.mtime_nsec()), warnings)
+        };
+        for (seconds, nanos) in [(-1, 500_000_000), (0, 0), (-2_000_000_000, 1), (4_000_000_000, 9)]
+        {
+            entry.mtime = Some(Time { seconds, nanos });
+            let (times, warnings) = set(&entry);
+            assert_eq!(times, (seconds, seconds, i64::from(nanos)));
+            assert!(warnings.is_empty(), "{warnings:?}");
+        }
+        // This number of nanoseconds would mean "now".
+        entry.mtime = Some(Time { seconds: 5, nanos: 0x3fff_ffff });
+        let odd = [Warning::new(What::Times, Why::OutOfRange)];
+        assert_eq!(set(&entry), ((5, 5, 999_999_999), odd.to_vec()));
+        for seconds in [-6_698_727_701_578_022_144, i64::MIN, i64::MAX] {
+            entry.mtime = Some(Time { seconds, nanos: 0 });
+            let ((_, now, _), warnings) = set(&entry);
+            assert_eq!(warnings.is_empty(), now == seconds, "{seconds} became {now}");
+        }
+        entry.mtime = None;
+        entry.atime = Some(Time { seconds: 77, nanos: 0 });
+        let ((accessed, modified, _), warnings) = set(&entry);
+        assert!(accessed == 77 && modified > 1_577_836_800 && warnings.is_empty());
+    }
+
+    #[test]
+    fn acls_and_their_mask() {
+        let (place, target) = target();
+        let mut entry = file("f", 0o670);
+        entry.acl.access =
+            b"user::rw-\nuser:54321:rwx:54321\ngroup::---\nmask::rwx\nother::---".to_vec();
+        // A tar import's second copy does not count.
+        entry.xattrs = vec![(acl::ACCESS.as_bytes().to_vec(), vec![1])];
+        let warnings = put(target.root(), "f", &entry, b"x").unwrap();
+        let path = place.path().join("f");
+        let mode = path.metadata().unwrap().mode() & 0o7777;
+        if warnings.is_empty() {
+            assert_eq!(mode, 0o670, "the group bits show the mask");
+            assert_eq!(xattr(&path, acl::ACCESS).unwrap().len(), 4 + 5 * 8);
+        } else {
+            eprintln!("no ACLs here");
+            assert_eq!(mode, 0o600, "the owning group gets no more than its entry says");
+        }
+        entry.acl.access = b"user::rw-\nnonsense".to_vec();
+        let warnings = put(target.root(), "f", &entry, b"x").unwrap();
+        assert_eq!(warnings, [Warning::new(What::AccessAcl, Why::Malformed)]);
+
+        let policy = Policy { acls: false, xattrs: false, ..Policy::of_this_process() };
+        let (place, target) = testing::target_with(policy);
+        assert!(put(target.root(), "f", &entry, b"x").unwrap().is_empty());
+        assert_eq!(xattr(&place.path().join("f"), acl::ACCESS), None);
+    }
+
+    #[test]
+    fn users_without_rights_get_what_they_may() {
+        as_nobody(|| {
+            let (place, target) = target();
+            let own = i64::from(rustix::process::geteuid().as_raw());
+            let mut entry = file("f", 0o4444);
+            entry.xattrs = vec![(b"user.x".to_vec(), b"y".to_vec())];
+            let warnings = put(target.root(), "f", &entry, b"x").unwrap();
+            assert!(warnings.is_empty(), "{warnings:?}");
+            let path = place.path().join("f");
+            assert_eq!(xattr(&path, "user.x").as_deref(), Some(&b"y"[..]));
+            assert_eq!(path.metadata().unwrap().mode() & 0o7777, 0o4444, "own setuid bits stay");
+
+            entry.uid = Some(own + 1);
+            entry.gid = Some(4242);
+            entry.mode = 0o6755;
+            entry.xattrs = vec![(b"trusted.x".to_vec(), b"y".to_vec())];
+            let warnings = put(target.root(), "f", &entry, b"x").unwrap();
+            let kinds: Vec<_> = warnings.iter().map(|w| (w.class(), w.what.clone())).collect();
+            let name = b"trusted.x".as_slice().into();
+            assert_eq!(
+                kinds,
+                [(Class::Permission, What::Xattr(name)), (Class::Permission, What::SetId)]
+            );
+            let meta = path.metadata().unwrap();
+            assert_eq!((i64::from(meta.uid()), meta.mode() & 0o7777), (own, 0o755));
+
+            // Own files may go to own groups, with their setgid bit.
+            let groups = rustix::process::getgroups().unwrap();
+            if groups.iter().any(|gid| gid.as_raw() == 4242) {
+                entry.uid = Some(own);
+                entry.xattrs.clear();
+                assert!(put(target.root(), "f", &entry, b"x").unwrap().is_empty());
+                let meta = path.metadata().unwrap();
+                assert_eq!((meta.gid(), meta.mode() & 0o7777), (4242, 0o6755));
+            }
+        });
     }
 }

@@ -3,16 +3,19 @@
 //! A [`Folder`] is a handle, so whatever happens to the names above it, it stays the directory it
 //! was. Worker threads share it and make files relative to it.
 
+use super::Shared;
 use super::acl;
 use super::attributes::{self, Made, Wanted};
+use super::identity::Identity;
+use super::names::plain;
 use super::object::Object;
 use super::warning::{During, Problem, Result, Warning, What};
-use super::Shared;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use packtrain_core::objects::entry::Entry;
+use packtrain_core::objects::Entry;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
+use rustix::path::Arg;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,19 +28,6 @@ pub enum Make<'a> {
     /// As this entry, whose attributes [`Folder::apply`] sets later: made closed to others if
     /// missing, opened up for writing if there; anything there that is no directory is removed.
     Entry(&'a Entry),
-}
-
-/// Which object a name stands for: device and inode number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
-    device: u64,
-    inode: u64,
-}
-
-impl Identity {
-    pub(super) fn of(stat: &rustix::fs::Stat) -> Self {
-        Self { device: stat.st_dev, inode: stat.st_ino }
-    }
 }
 
 /// Times of a directory, kept while something is added to it.
@@ -65,18 +55,13 @@ pub struct Folder {
 /// No object can have this owner and group.
 const UNKNOWN: u64 = u64::MAX;
 
+/// How directories are opened.
 const ENTER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
 impl Folder {
     /// Opens the target itself; only here symbolic links are followed.
     pub(super) fn root(path: &Path, shared: Arc<Shared>) -> Result<Self> {
-        let opened = match rustix::fs::open(path, ENTER, Mode::empty()) {
-            Err(Errno::ACCESS) => {
-                rustix::fs::open(path, ENTER | OFlags::PATH, Mode::empty()).map(|fd| (fd, true))
-            }
-            other => other.map(|fd| (fd, false)),
-        };
-        match opened {
+        match open_directory(CWD, path, ENTER) {
             Ok((fd, pinned)) => Ok(Self::existing(fd, pinned, Box::default(), shared)),
             Err(Errno::NOTDIR) => Err(Problem::ParentIsFile),
             Err(errno) => Err(Problem::new(What::Open, errno)),
@@ -171,14 +156,7 @@ impl Folder {
 
     /// Opens a child without following; the flag says that it is not readable.
     fn enter(&self, name: &[u8]) -> rustix::io::Result<(OwnedFd, bool)> {
-        let flags = ENTER | OFlags::NOFOLLOW;
-        match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
-            Err(Errno::ACCESS) => {
-                let flags = flags | OFlags::PATH;
-                Ok((rustix::fs::openat(&self.fd, name, flags, Mode::empty())?, true))
-            }
-            other => Ok((other?, false)),
-        }
+        open_directory(self.fd.as_fd(), name, ENTER.union(OFlags::NOFOLLOW))
     }
 
     /// Enters an existing child that is to be filled and then gets the attributes of `entry`:
@@ -189,10 +167,10 @@ impl Folder {
             // If it stays locked, what is made in it fails and says so.
             let _ = attributes::unlock(Object::Open(fd.as_fd()));
         }
-        let process = &self.shared.process;
-        if process.uid != 0 {
+        let uid = self.shared.process.uid;
+        if uid != 0 {
             let stat = rustix::fs::fstat(&fd)?;
-            if stat.st_uid == process.uid && stat.st_mode & 0o700 != 0o700 {
+            if stat.st_uid == uid && stat.st_mode & 0o700 != 0o700 {
                 Object::Pinned(fd.as_fd()).set_mode(stat.st_mode & 0o7777 | 0o700)?;
                 if pinned {
                     fd = rustix::fs::openat(&fd, c".", ENTER | OFlags::NOFOLLOW, Mode::empty())?;
@@ -269,8 +247,7 @@ impl Folder {
     /// Which object is at `name` here; of a symbolic link, the link itself.
     pub fn identity(&self, name: &[u8]) -> Result<Identity> {
         plain(name)?;
-        let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW);
-        Ok(Identity::of(&stat.during(What::Open)?))
+        Identity::of(self.fd.as_fd(), name).during(What::Open)
     }
 
     /// Sets the flags of `entry` on the file `name` here, where [`super::NewFile::finish`] left
@@ -290,39 +267,12 @@ impl Folder {
 
     /// Opens a file or directory for its attributes. Nothing is followed, and a pipe or device
     /// put in its place does not block.
-    fn open_file(&self, name: &[u8]) -> rustix::io::Result<OwnedFd> {
+    pub(super) fn open_file(&self, name: &[u8]) -> rustix::io::Result<OwnedFd> {
         if plain(name).is_err() {
             return Err(Errno::INVAL);
         }
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         rustix::fs::openat(&self.fd, name, flags, Mode::empty())
-    }
-
-    /// Moves `temporary` to `name` in one step, replacing anything but a directory that is not
-    /// empty. With `unlock`, an existing file's flags are no obstacle.
-    pub(super) fn put(&self, temporary: &[u8], name: &[u8], unlock: bool) -> Result<()> {
-        let rename = || rustix::fs::renameat(&self.fd, temporary, &self.fd, name);
-        match rename() {
-            Ok(()) => Ok(()),
-            Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST) => {
-                match rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR) {
-                    Ok(()) | Err(Errno::NOENT) => rename().during(What::Replace),
-                    Err(Errno::NOTEMPTY | Errno::EXIST) => Err(Problem::Occupied),
-                    Err(errno) => Err(Problem::new(What::Replace, errno)),
-                }
-            }
-            Err(errno @ Errno::PERM) if unlock => {
-                let fd = self.open_file(name).map_err(|_| Problem::new(What::Replace, errno))?;
-                attributes::unlock(Object::Open(fd.as_fd())).during(What::Replace)?;
-                rename().during(What::Replace)
-            }
-            Err(errno) => Err(Problem::new(What::Replace, errno)),
-        }
-    }
-
-    /// Removes a temporary. Nothing can be done if that fails, and it is harmless.
-    pub(super) fn discard(&self, temporary: &[u8]) {
-        let _ = rustix::fs::unlinkat(&self.fd, temporary, AtFlags::empty());
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -356,9 +306,175 @@ impl Folder {
     }
 }
 
-/// Passes names that are one plain component.
-pub(super) fn plain(name: &[u8]) -> Result<()> {
-    let plain = !matches!(name, b"" | b"." | b"..")
-        && !name.iter().any(|byte| matches!(byte, b'/' | 0));
-    if plain { Ok(()) } else { Err(Problem::ClimbsOut) }
+/// Opens a directory for its attributes, or, if it is not readable, for reaching its children.
+fn open_directory(
+    at: BorrowedFd<'_>,
+    path: impl Arg + Copy,
+    how: OFlags,
+) -> rustix::io::Result<(OwnedFd, bool)> {
+    match rustix::fs::openat(at, path, how, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            Ok((rustix::fs::openat(at, path, how | OFlags::PATH, Mode::empty())?, true))
+        }
+        other => Ok((other?, false)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{self, as_nobody, entry, file, names, put, target};
+    use super::super::{Class, Target};
+    use super::*;
+    use packtrain_core::objects::{EntryKind, Time};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    fn directory(path: &str, mode: u32) -> Entry {
+        entry(path, EntryKind::Directory, mode)
+    }
+
+    #[test]
+    fn made_closed_and_opened_by_their_entry() {
+        let (place, target) = target();
+        let d = directory("d", 0o755);
+        let (folder, existed) = target.root().child(b"d", Make::Entry(&d)).unwrap();
+        assert!(!existed);
+        let path = place.path().join("d");
+        assert_eq!(path.metadata().unwrap().mode() & 0o7777, 0o700);
+        let (inner, _) = folder.child(b"e", Make::Parent).unwrap();
+        assert_eq!(inner.path(), b"d/e");
+        put(&inner, "f", &file("d/e/f", 0o644), b"x").unwrap();
+        folder.apply(&d, &mut Vec::new()).unwrap();
+        let meta = path.metadata().unwrap();
+        assert_eq!((meta.mode() & 0o7777, meta.mtime()), (0o755, 1_577_836_800));
+
+        let (again, existed) = target.root().child(b"d", Make::Entry(&d)).unwrap();
+        assert!(existed);
+        let times = again.times().unwrap();
+        put(&again, "late", &file("d/late", 0o644), b"x").unwrap();
+        assert_ne!(path.metadata().unwrap().mtime(), 1_577_836_800);
+        again.put_times_back(&times).unwrap();
+        let meta = path.metadata().unwrap();
+        assert_eq!((meta.mtime(), meta.mtime_nsec()), (1_577_836_800, 123_456_789));
+        assert_eq!(names(&path), ["e", "late"]);
+    }
+
+    #[test]
+    fn links_and_files_are_no_parents() {
+        let (place, target) = target();
+        let outside = tempfile::tempdir().unwrap();
+        symlink(outside.path(), place.path().join("evil")).unwrap();
+        symlink("nowhere", place.path().join("dangling")).unwrap();
+        symlink(".", place.path().join("inside")).unwrap();
+        std::fs::write(place.path().join("file"), "x").unwrap();
+        for name in ["evil", "dangling", "inside"] {
+            let problem = target.root().child(name.as_bytes(), Make::Parent).unwrap_err();
+            assert_eq!((problem.clone(), problem.class().code()), (Problem::ParentIsLink, 108));
+        }
+        assert_eq!(target.folder(b"evil/deep").unwrap_err(), Problem::ParentIsLink);
+        assert_eq!(target.folder(b"file").unwrap_err(), Problem::ParentIsFile);
+        for name in [&b".."[..], b".", b"", b"a/b", b"a\0b"] {
+            let problem = target.root().child(name, Make::Parent).unwrap_err();
+            assert_eq!(problem.class(), Class::ClimbsOut);
+        }
+        // A directory's own entry takes the place of whatever is no directory.
+        for name in ["evil", "file", "dangling"] {
+            let d = directory(name, 0o755);
+            let (folder, existed) = target.root().child(name.as_bytes(), Make::Entry(&d)).unwrap();
+            assert!(!existed);
+            put(&folder, "f", &file("f", 0o644), b"x").unwrap();
+            assert!(place.path().join(name).symlink_metadata().unwrap().is_dir());
+        }
+        assert!(names(outside.path()).is_empty());
+    }
+
+    #[test]
+    fn a_folder_exchanged_for_a_link_is_not_followed() {
+        let (place, target) = target();
+        let outside = tempfile::tempdir().unwrap();
+        let (folder, _) = target.root().child(b"d", Make::Parent).unwrap();
+        std::fs::rename(place.path().join("d"), place.path().join("moved")).unwrap();
+        symlink(outside.path(), place.path().join("d")).unwrap();
+        put(&folder, "f", &file("d/f", 0o644), b"x").unwrap();
+        assert!(names(outside.path()).is_empty());
+        assert_eq!(names(&place.path().join("moved")), ["f"]);
+    }
+
+    #[test]
+    fn read_only_directories_of_users_twice() {
+        as_nobody(|| {
+            let (place, target) = target();
+            let d = directory("d", 0o555);
+            let e = directory("d/e", 0o111);
+            for _ in 0..2 {
+                let (folder, _) = target.root().child(b"d", Make::Entry(&d)).unwrap();
+                let (inner, _) = folder.child(b"e", Make::Entry(&e)).unwrap();
+                put(&inner, "f", &file("d/e/f", 0o444), b"x").unwrap();
+                let mut warnings = Vec::new();
+                inner.apply(&e, &mut warnings).unwrap();
+                folder.apply(&d, &mut warnings).unwrap();
+                assert!(warnings.is_empty(), "{warnings:?}");
+                let mode = |path: &str| place.path().join(path).metadata().unwrap().mode() & 0o7777;
+                assert_eq!((mode("d"), mode("d/e"), mode("d/e/f")), (0o555, 0o111, 0o444));
+                assert_eq!(place.path().join("d").metadata().unwrap().mtime(), 1_577_836_800);
+            }
+            // As a mere parent it stays as it is: what is made in it fails, and says so.
+            let folder = target.folder(b"d").unwrap();
+            let problem = put(&folder, "g", &file("d/g", 0o644), b"x").unwrap_err();
+            assert_eq!(problem.class().code(), 105);
+            for path in ["d", "d/e"] {
+                let open = std::fs::Permissions::from_mode(0o700);
+                std::fs::set_permissions(place.path().join(path), open).unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn parents_that_cannot_be_read() {
+        as_nobody(|| {
+            let (place, target) = target();
+            let path = place.path().join("d");
+            std::fs::create_dir(&path).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o311)).unwrap();
+            let (folder, existed) = target.root().child(b"d", Make::Parent).unwrap();
+            assert!(existed && folder.pinned);
+            let times = folder.times().unwrap();
+            put(&folder, "f", &file("d/f", 0o644), b"x").unwrap();
+            folder.put_times_back(&times).unwrap();
+            let mut warnings = Vec::new();
+            folder.apply(&directory("d", 0o755), &mut warnings).unwrap();
+            assert!(warnings.is_empty(), "{warnings:?}");
+            assert_eq!(names(&path), ["f"]);
+        });
+    }
+
+    #[test]
+    fn the_target_itself_takes_an_entry() {
+        let (place, target) = target();
+        let mut root = directory(".", 0o751);
+        root.mtime = Some(Time { seconds: -1, nanos: 500_000_000 });
+        target.root().apply(&root, &mut Vec::new()).unwrap();
+        let meta = place.path().metadata().unwrap();
+        assert_eq!(meta.mode() & 0o7777, 0o751);
+        assert_eq!((meta.mtime(), meta.mtime_nsec()), (-1, 500_000_000));
+    }
+
+    #[test]
+    fn locked_directories_are_filled_again() {
+        let (place, target): (_, Target) = target();
+        if !testing::is_root() || !testing::has_flags(place.path()) {
+            return;
+        }
+        for flags in [0x2, 0x4] {
+            let d = Entry { flags, ..directory("d", 0o755) };
+            for _ in 0..2 {
+                let (folder, _) = target.root().child(b"d", Make::Entry(&d)).unwrap();
+                put(&folder, "f", &file("d/f", 0o644), b"x").unwrap();
+                let mut warnings = Vec::new();
+                folder.apply(&d, &mut warnings).unwrap();
+                assert!(warnings.is_empty(), "{warnings:?}");
+                assert!(std::fs::remove_file(place.path().join("d/f")).is_err());
+            }
+            target.root().child(b"d", Make::Entry(&d)).unwrap();
+        }
+    }
 }

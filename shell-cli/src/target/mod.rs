@@ -10,6 +10,10 @@
 //! | [`file`](mod@file) | regular files, written beside their final name and moved onto it |
 //! | [`special`] | symbolic links, pipes, devices, hard links |
 //! | [`attributes`] | owner, attributes, mode, ACLs, times, flags, in the order that works |
+//! | [`existing`] | what is at a name already |
+//! | [`identity`] | telling whether a name still stands for the same object |
+//! | `names` | which names are accepted, and temporary ones |
+//! | `replace` | moving what is finished to its name |
 //! | [`object`] | the system calls for one attribute, by handle or by name |
 //! | [`acl`] | ACL text to the kernel's bytes |
 //! | [`owners`] | names to numbers |
@@ -19,21 +23,29 @@
 
 pub mod acl;
 pub mod attributes;
+pub mod existing;
 pub mod file;
 pub mod folder;
+pub mod identity;
+mod names;
 pub mod object;
 pub mod owners;
+mod replace;
 pub mod special;
 pub mod warning;
 
+#[cfg(test)]
+pub(crate) mod testing;
+
 pub use file::{Finished, NewFile};
-pub use folder::{Folder, Identity, Make, SavedTimes};
+pub use folder::{Folder, Make, SavedTimes};
+pub use identity::Identity;
 pub use warning::{Class, Problem, Result, Warning, What, Why};
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use names::TemporaryName;
 use owners::Owners;
 use rustix::io::Errno;
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -72,6 +84,8 @@ impl Policy {
 /// What this process is, looked up once.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
+    /// Process number.
+    id: u32,
     /// Effective user.
     uid: u32,
     /// Effective and supplementary groups.
@@ -86,7 +100,8 @@ impl Process {
         groups.extend(
             rustix::process::getgroups().unwrap_or_default().into_iter().map(|gid| gid.as_raw()),
         );
-        Self { uid: rustix::process::geteuid().as_raw(), groups, umask: current_umask() }
+        let uid = rustix::process::geteuid().as_raw();
+        Self { id: std::process::id(), uid, groups, umask: current_umask() }
     }
 }
 
@@ -110,30 +125,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// A name no other object of this run has.
     fn temporary_name(&self) -> TemporaryName {
-        TemporaryName::new(std::process::id(), self.serial.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-/// The name an object has until it is complete: `.packtrain-<process>-<serial>.tmp`, both hex.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TemporaryName {
-    bytes: [u8; 40],
-    len: u8,
-}
-
-impl TemporaryName {
-    fn new(process: u32, serial: u64) -> Self {
-        let mut bytes = [0; 40];
-        let mut rest = &mut bytes[..];
-        // 11 + 8 + 1 + 16 + 4 bytes at most: it always fits.
-        let fits = write!(rest, ".packtrain-{process:x}-{serial:x}.tmp").is_ok();
-        debug_assert!(fits);
-        let len = 40 - rest.len();
-        Self { bytes, len: len as u8 }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
+        TemporaryName::new(self.process.id, self.serial.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -192,82 +184,8 @@ impl Target {
 }
 
 #[cfg(test)]
-pub(crate) mod testing {
-    //! What the tests of this room share.
-
-    use super::*;
-    use packtrain_core::objects::entry::{Acl, Entry, EntryKind, Time};
-
-    /// A target in a new temporary directory with the policy of this process.
-    pub(crate) fn target() -> (tempfile::TempDir, Target) {
-        target_with(Policy::of_this_process())
-    }
-
-    /// A target in a new temporary directory.
-    pub(crate) fn target_with(policy: Policy) -> (tempfile::TempDir, Target) {
-        let place = tempfile::tempdir().unwrap();
-        let target = Target::open(place.path(), policy).unwrap();
-        (place, target)
-    }
-
-    /// An entry owned by whoever runs the tests, last changed in 2020.
-    pub(crate) fn entry(path: &str, kind: EntryKind, mode: u32) -> Entry {
-        Entry {
-            path: path.as_bytes().to_vec(),
-            kind,
-            mode,
-            uid: Some(i64::from(rustix::process::geteuid().as_raw())),
-            gid: Some(i64::from(rustix::process::getegid().as_raw())),
-            user: None,
-            group: None,
-            mtime: Some(Time { seconds: 1_577_836_800, nanos: 123_456_789 }),
-            atime: None,
-            ctime: None,
-            birthtime: None,
-            size: None,
-            link_group: None,
-            inode: None,
-            xattrs: Vec::new(),
-            acl: Acl::default(),
-            flags: 0,
-            digests: Vec::new(),
-        }
-    }
-
-    /// A regular file's entry.
-    pub(crate) fn file(path: &str, mode: u32) -> Entry {
-        entry(path, EntryKind::File(Some(Vec::new())), mode)
-    }
-
-    /// Restores `content` as `name` in `folder`.
-    pub(crate) fn put(folder: &Arc<Folder>, name: &str, entry: &Entry, content: &[u8]) -> Vec<Warning> {
-        let mut warnings = Vec::new();
-        let file = NewFile::create(folder, entry).unwrap();
-        file.write_at(0, content).unwrap();
-        file.finish(name.as_bytes(), entry, content.len() as u64, &mut warnings).unwrap();
-        warnings
-    }
-
-    /// True if the tests run as root; says so where a test is skipped for that.
-    pub(crate) fn is_root() -> bool {
-        let root = rustix::process::geteuid().is_root();
-        if !root {
-            eprintln!("skipped: needs root");
-        }
-        root
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn temporary_names_fit_and_differ() {
-        let long = TemporaryName::new(u32::MAX, u64::MAX);
-        assert_eq!(long.as_bytes(), b".packtrain-ffffffff-ffffffffffffffff.tmp");
-        assert_eq!(TemporaryName::new(16, 1).as_bytes(), b".packtrain-10-1.tmp");
-    }
 
     #[test]
     fn the_target_is_made_but_not_its_parents() {

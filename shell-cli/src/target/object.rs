@@ -2,8 +2,8 @@
 //!
 //! Files and directories are reached by an open handle, so nobody can exchange them in between.
 //! Pipes and devices must not be opened (opening may block or act on hardware), so they are
-//! pinned by a handle that allows nothing but naming them. Symbolic links are reached by name
-//! without following; they have neither mode nor ACL, which are what would be worth a race.
+//! pinned by a handle that allows nothing but naming them. So are symbolic links that are to
+//! change hands; for mere times, which nobody gains by, they are reached by name.
 
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::{AtFlags, CWD, Gid, IFlags, Mode, Stat, Timestamps, Uid, XattrFlags};
@@ -18,6 +18,8 @@ pub enum Object<'a> {
     Open(BorrowedFd<'a>),
     /// Anything but a symbolic link, opened as a mere path.
     Pinned(BorrowedFd<'a>),
+    /// A symbolic link, opened as a mere path.
+    PinnedLink(BorrowedFd<'a>),
     /// A symbolic link, by its folder and name.
     Link(BorrowedFd<'a>, &'a [u8]),
 }
@@ -25,16 +27,14 @@ pub enum Object<'a> {
 impl Object<'_> {
     /// True for symbolic links.
     pub fn is_link(&self) -> bool {
-        matches!(self, Self::Link(..))
+        matches!(self, Self::PinnedLink(_) | Self::Link(..))
     }
 
     /// Type, mode, owner and times as they are now.
     pub fn stat(&self) -> Result<Stat> {
         match *self {
-            Self::Open(fd) | Self::Pinned(fd) => rustix::fs::fstat(fd),
-            Self::Link(folder, name) => {
-                rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
-            }
+            Self::Open(fd) | Self::Pinned(fd) | Self::PinnedLink(fd) => rustix::fs::fstat(fd),
+            Self::Link(folder, name) => rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW),
         }
     }
 
@@ -43,7 +43,9 @@ impl Object<'_> {
         let (user, group) = (user.map(Uid::from_raw), group.map(Gid::from_raw));
         match *self {
             Self::Open(fd) => rustix::fs::fchown(fd, user, group),
-            Self::Pinned(fd) => rustix::fs::chownat(fd, c"", user, group, AtFlags::EMPTY_PATH),
+            Self::Pinned(fd) | Self::PinnedLink(fd) => {
+                rustix::fs::chownat(fd, c"", user, group, AtFlags::EMPTY_PATH)
+            }
             Self::Link(folder, name) => {
                 rustix::fs::chownat(folder, name, user, group, AtFlags::SYMLINK_NOFOLLOW)
             }
@@ -56,7 +58,7 @@ impl Object<'_> {
         match *self {
             Self::Open(fd) => rustix::fs::fchmod(fd, mode),
             Self::Pinned(fd) => rustix::fs::chmodat(CWD, magic(fd), mode, AtFlags::empty()),
-            Self::Link(..) => Ok(()),
+            Self::PinnedLink(_) | Self::Link(..) => Ok(()),
         }
     }
 
@@ -65,7 +67,9 @@ impl Object<'_> {
         let flags = XattrFlags::empty();
         match *self {
             Self::Open(fd) => rustix::fs::fsetxattr(fd, name, value, flags),
-            Self::Pinned(fd) => rustix::fs::setxattr(magic(fd), name, value, flags),
+            Self::Pinned(fd) | Self::PinnedLink(fd) => {
+                rustix::fs::setxattr(magic(fd), name, value, flags)
+            }
             Self::Link(folder, link) => {
                 rustix::fs::lsetxattr(magic_child(folder, link), name, value, flags)
             }
@@ -76,7 +80,7 @@ impl Object<'_> {
     pub fn remove_xattr(&self, name: &str) -> Result<()> {
         let removed = match *self {
             Self::Open(fd) => rustix::fs::fremovexattr(fd, name),
-            Self::Pinned(fd) => rustix::fs::removexattr(magic(fd), name),
+            Self::Pinned(fd) | Self::PinnedLink(fd) => rustix::fs::removexattr(magic(fd), name),
             Self::Link(folder, link) => rustix::fs::lremovexattr(magic_child(folder, link), name),
         };
         match removed {
@@ -85,12 +89,14 @@ impl Object<'_> {
         }
     }
 
-    /// True if the object has a default ACL.
+    /// True if the object has this extended attribute.
     pub fn has_xattr(&self, name: &str) -> bool {
         let mut nothing = [0_u8; 0];
         let found = match *self {
             Self::Open(fd) => rustix::fs::fgetxattr(fd, name, &mut nothing[..]),
-            Self::Pinned(fd) => rustix::fs::getxattr(magic(fd), name, &mut nothing[..]),
+            Self::Pinned(fd) | Self::PinnedLink(fd) => {
+                rustix::fs::getxattr(magic(fd), name, &mut nothing[..])
+            }
             Self::Link(folder, link) => {
                 rustix::fs::lgetxattr(magic_child(folder, link), name, &mut nothing[..])
             }
@@ -103,7 +109,9 @@ impl Object<'_> {
     pub fn set_times(&self, times: &Timestamps) -> Result<()> {
         match *self {
             Self::Open(fd) => rustix::fs::futimens(fd, times),
-            Self::Pinned(fd) => rustix::fs::utimensat(fd, c"", times, AtFlags::EMPTY_PATH),
+            Self::Pinned(fd) | Self::PinnedLink(fd) => {
+                rustix::fs::utimensat(fd, c"", times, AtFlags::EMPTY_PATH)
+            }
             Self::Link(folder, name) => {
                 rustix::fs::utimensat(folder, name, times, AtFlags::SYMLINK_NOFOLLOW)
             }
@@ -116,7 +124,9 @@ impl Object<'_> {
             return Err(Errno::OPNOTSUPP);
         };
         let old = rustix::fs::ioctl_getflags(fd)?;
-        let new = (old | add) & !remove;
+        // On the plain numbers: negating the flags type would drop the bits it has no name for,
+        // and dropping one of those makes ext4 convert the file to another layout.
+        let new = IFlags::from_bits_retain((old.bits() | add.bits()) & !remove.bits());
         if new == old { Ok(()) } else { rustix::fs::ioctl_setflags(fd, new) }
     }
 }
@@ -165,13 +175,35 @@ mod tests {
     }
 
     #[test]
+    fn flags_without_a_name_are_kept() {
+        let file = tempfile::tempfile().unwrap();
+        let Ok(before) = rustix::fs::ioctl_getflags(&file) else {
+            eprintln!("skipped: no file flags here");
+            return;
+        };
+        let object = Object::Open(file.as_fd());
+        object.change_flags(IFlags::NODUMP, IFlags::empty()).unwrap();
+        let with = rustix::fs::ioctl_getflags(&file).unwrap();
+        assert_eq!(with.bits(), before.bits() | IFlags::NODUMP.bits());
+        object.change_flags(IFlags::empty(), IFlags::NODUMP).unwrap();
+        assert_eq!(rustix::fs::ioctl_getflags(&file).unwrap().bits(), before.bits());
+    }
+
+    #[test]
     fn what_a_link_points_to_stays_as_it_is() {
         let place = tempfile::tempdir().unwrap();
         let aim = place.path().join("aim");
         std::fs::write(&aim, "x").unwrap();
         symlink("aim", place.path().join("link")).unwrap();
         let folder = rustix::fs::open(place.path(), OFlags::DIRECTORY, Mode::empty()).unwrap();
-        let link = Object::Link(folder.as_fd(), b"link");
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        let pin = rustix::fs::openat(&folder, "link", flags, Mode::empty()).unwrap();
+        for link in [Object::Link(folder.as_fd(), b"link"), Object::PinnedLink(pin.as_fd())] {
+            only_the_link_changes(link, &aim);
+        }
+    }
+
+    fn only_the_link_changes(link: Object<'_>, aim: &std::path::Path) {
         let before = aim.metadata().unwrap();
         link.set_mode(0).unwrap();
         let time = Timespec { tv_sec: 5, tv_nsec: 0 };
@@ -181,7 +213,9 @@ mod tests {
             link.set_owner(Some(12), None).unwrap();
             link.set_xattr(b"trusted.x", b"y").unwrap();
             assert!(link.has_xattr("trusted.x"));
-            assert!(rustix::fs::getxattr(&aim, "trusted.x", &mut [0_u8; 9][..]).is_err());
+            assert!(rustix::fs::getxattr(aim, "trusted.x", &mut [0_u8; 9][..]).is_err());
+            link.remove_xattr("trusted.x").unwrap();
+            assert!(!link.has_xattr("trusted.x"));
         }
         let after = aim.metadata().unwrap();
         assert_eq!((before.mtime(), before.uid()), (after.mtime(), after.uid()));

@@ -122,7 +122,7 @@ impl fmt::Display for What {
 }
 
 /// Why a piece was not restored as archived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Why {
     /// The system refused, with this error.

@@ -5,7 +5,7 @@ use crate::base::{Check, Cursor, Error, Fault, Id, Result, Stage, Unsupported, l
 use crate::formats::common::msgpack::{Flaw, Reader};
 use crate::objects::{Method, Role, Unit};
 use crate::platform::{Content, Opener, Scratch};
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{string::String, sync::Arc, vec::Vec};
 
 /// First bytes of every object.
 pub const MAGIC: &[u8; 8] = b"BORG_OBJ";
@@ -146,12 +146,13 @@ impl RawMetadata {
 /// Opens objects with the repository's keys; shared by all workers.
 pub struct ObjectOpener {
     keys: Arc<Keys>,
+    packs: Arc<[Id]>,
 }
 
 impl ObjectOpener {
-    /// An opener with these keys.
-    pub const fn new(keys: Arc<Keys>) -> Self {
-        Self { keys }
+    /// An opener with these keys, for objects in these packs by number.
+    pub const fn new(keys: Arc<Keys>, packs: Arc<[Id]>) -> Self {
+        Self { keys, packs }
     }
 
     /// Opens the metadata slot of the object that starts `object`, in place.
@@ -235,4 +236,14 @@ impl Opener for ObjectOpener {
         }
         Ok(content)
     }
+
+    fn object_name(&self, object: u32) -> String {
+        self.packs.get(object as usize).map(pack_name).unwrap_or_default()
+    }
+}
+
+/// `packs/19/19798940...`: one level of nesting by the first two digits.
+pub fn pack_name(id: &Id) -> String {
+    let hex = id.to_hex();
+    alloc::format!("packs/{}/{hex}", hex.get(..2).unwrap_or_default())
 }

@@ -5,7 +5,7 @@ use super::catalog::ItemStream;
 use super::config::Config;
 use super::envelope::{Keys, Sessions, hashed_context};
 use super::index::{Index, Slot, parse_fragment};
-use super::object::ObjectOpener;
+use super::object::{ObjectOpener, pack_name};
 use super::scan::{self, Found};
 use crate::base::{Error, Id, Kind, Result, limits};
 use crate::formats::{Catalog, Source};
@@ -33,7 +33,7 @@ pub struct Repository {
     keys: Arc<Keys>,
     opener: Arc<ObjectOpener>,
     /// Pack ids, sorted; a pack's number is its position.
-    packs: Vec<Id>,
+    packs: Arc<[Id]>,
     index: Index,
     fragments: Vec<Id>,
     key_objects: Vec<Id>,
@@ -51,11 +51,12 @@ impl Repository {
     /// I/O errors.
     pub async fn open(port: &Port, kit: Kit, config: Config, keys: Keys, key_objects: Vec<Id>) -> Result<Self> {
         let keys = Arc::new(keys);
+        let packs: Arc<[Id]> = list_packs(port).await?.into();
         let mut repository = Self {
             config,
-            opener: Arc::new(ObjectOpener::new(keys.clone())),
+            opener: Arc::new(ObjectOpener::new(keys.clone(), packs.clone())),
             keys,
-            packs: list_packs(port).await?,
+            packs,
             index: Index::default(),
             fragments: Vec::new(),
             key_objects,
@@ -148,7 +149,7 @@ impl Repository {
         }
         let mut slots = Vec::new();
         let mut sessions = Sessions::default();
-        for (number, pack) in (0u32..).zip(&self.packs) {
+        for (number, pack) in (0u32..).zip(self.packs.iter()) {
             let name = pack_name(pack);
             let Some(Some(size)) = port.stat(&name).await? else { continue };
             for found in scan::walk(port, &self.opener, &mut sessions, &name, size).await? {
@@ -191,7 +192,7 @@ impl Repository {
         let mut failed = Vec::new();
         let mut first = None;
         while let Some(at) = self.another(port, id, &failed).await? {
-            let name = self.object_name(at.object);
+            let name = self.opener.object_name(at.object);
             let error = match port.read(&name, at.offset, at.len.into()).await {
                 Ok(mut stored) => {
                     let mut plain = Vec::new();
@@ -295,10 +296,6 @@ impl Source for Repository {
         all
     }
 
-    fn object_name(&self, object: u32) -> String {
-        self.packs.get(object as usize).map(pack_name).unwrap_or_default()
-    }
-
     fn hashed_objects(&self) -> Vec<(String, Id)> {
         let flat = |folder: &'static str| move |id: &Id| (format!("{folder}/{id}"), *id);
         let keys = self.key_objects.iter().map(flat("keys"));
@@ -309,12 +306,6 @@ impl Source for Repository {
     fn opener(&self) -> Arc<dyn Opener> {
         self.opener.clone()
     }
-}
-
-/// `packs/19/19798940...`: one level of nesting by the first two digits.
-fn pack_name(id: &Id) -> String {
-    let hex = id.to_hex();
-    format!("packs/{}/{hex}", hex.get(..2).unwrap_or_default())
 }
 
 /// The names in `folder` that are 64 lowercase hex digits, as sorted ids; others are not objects.

@@ -1,0 +1,301 @@
+//! Verifying: names of stored objects, the archives' structure, and every byte.
+//!
+//! Three passes, each reporting everything it finds: (1) packs, index and keys against the hash
+//! that is their name; (2) each archive's entries: metadata opens, every chunk is in the index,
+//! sizes add up; (3) with `--verify-data`, every chunk is opened in storage order, and what is
+//! damaged is then traced to the files that use it.
+
+use crate::exit::{self, Result, describe};
+use crate::line::{self, Conductor, Crew, Line, Next, Settings};
+use crate::messages::{Messages, Status};
+use crate::opened::Opened;
+use crate::store::Store;
+use crate::stream::{DecodeJob, Decoded, Decoders, Keep};
+use core::sync::atomic::AtomicBool;
+use packtrain_core::base::{Fault, Id};
+use packtrain_core::crypto::Blake3;
+use packtrain_core::engine::Ticket;
+use packtrain_core::formats::Listed;
+use packtrain_core::objects::{Archive, EntryKind, Extent, Load, Role, Unit};
+use packtrain_core::plan::batch::{Builder, Pace};
+use packtrain_core::platform::{Need, Reply};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes read at a time while hashing an object.
+const READ_STEP: u64 = 1 << 20;
+
+/// How much is checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Depth {
+    /// Objects against their names.
+    pub repository: bool,
+    /// The archives' structure.
+    pub archives: bool,
+    /// Every byte.
+    pub data: bool,
+    /// Share of the chunks to verify, 0 to 1.
+    pub sample: f64,
+    /// Stop verifying data after this time.
+    pub max_duration: Option<Duration>,
+}
+
+/// Checks the source; findings go to `messages`.
+///
+/// # Errors
+/// A failure that ended the run.
+pub fn check(
+    opened: &Opened,
+    archives: &[&Archive],
+    whole: bool,
+    depth: &Depth,
+    settings: &Settings,
+    messages: &mut Messages,
+    cancelled: &AtomicBool,
+) -> Result<()> {
+    if depth.repository {
+        hash_objects(opened, settings, messages, cancelled)?;
+    }
+    let mut wanted = HashSet::new();
+    if depth.archives {
+        for archive in archives {
+            walk(opened, archive, messages, if whole { None } else { Some(&mut wanted) })?;
+        }
+    }
+    if depth.data {
+        let wanted = if whole { None } else { Some(&wanted) };
+        let bad = verify_data(opened, wanted, depth, settings, messages, cancelled)?;
+        if !bad.is_empty() {
+            blame(opened, archives, &bad, messages)?;
+        }
+    }
+    Ok(())
+}
+
+/// Pass 1: every object whose name is the hash of its content.
+fn hash_objects(opened: &Opened, settings: &Settings, messages: &mut Messages, cancelled: &AtomicBool) -> Result<()> {
+    let objects = opened.source.hashed_objects();
+    let crew = Hashers { store: opened.store.clone() };
+    let mut conductor = HashPass { objects: objects.into_iter(), messages, checked: 0 };
+    line::run(settings, &crew, cancelled, &mut conductor)?;
+    let checked = conductor.checked;
+    messages.note(&format!("{checked} stored objects compared with their names"));
+    Ok(())
+}
+
+struct Hashers {
+    store: Arc<Store>,
+}
+
+impl Crew for Hashers {
+    type Job = (String, Id);
+    type Done = (String, Option<String>);
+    type Bench = ();
+
+    fn bench(&self) {}
+
+    fn read_ahead(&self, _job: &mut Self::Job) {}
+
+    fn work(&self, (): &mut (), (name, id): &mut Self::Job) -> (Self::Done, u64) {
+        let mut hasher = Blake3::new();
+        let mut offset = 0;
+        let trouble = loop {
+            match self.store.serve(Need::Read { name: name.clone(), offset, len: READ_STEP }) {
+                Reply::Bytes(bytes) if bytes.is_empty() => {
+                    break (Id(hasher.finish()) != *id).then(|| "content does not match the object's name".into());
+                }
+                Reply::Bytes(bytes) => {
+                    offset += bytes.len() as u64;
+                    hasher.update(&bytes);
+                }
+                other => break Some(format!("reading failed: {other:?}")),
+            }
+        };
+        ((std::mem::take(name), trouble), 0)
+    }
+
+    fn lost(&self, (name, _): Self::Job) -> Self::Done {
+        (name, Some("the worker stopped unexpectedly".into()))
+    }
+}
+
+struct HashPass<'a> {
+    objects: std::vec::IntoIter<(String, Id)>,
+    messages: &'a mut Messages,
+    checked: u64,
+}
+
+impl Conductor<Hashers> for HashPass<'_> {
+    fn next(&mut self, _line: &mut Line<'_, Hashers>) -> Result<Next<(String, Id)>> {
+        let load = Load { stored: READ_STEP, plain: 0, units: 1 };
+        Ok(self.objects.next().map_or(Next::End, |object| Next::Job(load, object)))
+    }
+
+    fn output(&mut self, _line: &mut Line<'_, Hashers>, _ticket: Ticket, (name, trouble): (String, Option<String>)) -> Result<bool> {
+        self.checked += 1;
+        if let Some(trouble) = trouble {
+            self.messages.damage(b"", &format!("{name}: {trouble}"));
+        }
+        self.messages.tick();
+        Ok(true)
+    }
+}
+
+/// Pass 2: one archive. Collects its chunks where only they shall be verified.
+fn walk(opened: &Opened, archive: &Archive, messages: &mut Messages, mut wanted: Option<&mut HashSet<Id>>) -> Result<()> {
+    let state = match &archive.state {
+        Ok(state) => state,
+        Err(error) => {
+            messages.damage(b"", &format!("archive {} cannot be read: {}", archive.id, describe(error)));
+            return Ok(());
+        }
+    };
+    let mut catalog = opened.source.catalog(state);
+    while let Some(listed) = opened.drive(catalog.next(&opened.port))? {
+        match listed {
+            Listed::Refused { path, why } => messages.refused(&path, why),
+            Listed::Gap(error) => {
+                let name = state.name.escape_ascii();
+                messages.damage(b"", &format!("archive {name} ({}): entries are lost: {}", archive.id, describe(&error)));
+            }
+            Listed::Entry(entry) => {
+                let mut missing = 0u64;
+                for chunk in entry.chunks() {
+                    match opened.source.locate(&chunk.id) {
+                        Some(_) => {
+                            if let Some(wanted) = &mut wanted {
+                                wanted.insert(chunk.id);
+                            }
+                        }
+                        None if opened.source.is_zeros(chunk, None) => {}
+                        None => missing += 1,
+                    }
+                }
+                if missing > 0 {
+                    messages.damage(&entry.path, &format!("{missing} of {} chunks are not in the index", entry.chunks().len()));
+                }
+                if entry.kind == EntryKind::File(None) {
+                    messages.damage(&entry.path, "the archive holds no content for this file");
+                }
+                if let (EntryKind::File(Some(_)), Some(stated)) = (&entry.kind, entry.size)
+                    && stated != entry.content_len()
+                {
+                    let text = format!("the archive states {stated} bytes, its chunks hold {}", entry.content_len());
+                    messages.damage(&entry.path, &text);
+                }
+                messages.entry(&entry, if missing == 0 { Status::Restored } else { Status::Damaged });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Pass 3: opens every chunk, or those in `wanted`, in storage order.
+fn verify_data(
+    opened: &Opened,
+    wanted: Option<&HashSet<Id>>,
+    depth: &Depth,
+    settings: &Settings,
+    messages: &mut Messages,
+    cancelled: &AtomicBool,
+) -> Result<BTreeMap<Id, Fault>> {
+    let mut chunks = opened.source.indexed();
+    chunks.retain(|(id, _)| wanted.is_none_or(|wanted| wanted.contains(id)) && is_sampled(id, depth.sample));
+    let total = chunks.len();
+    let crew = Decoders::new(opened, Keep::Nothing);
+    let mut conductor = DataPass {
+        opened,
+        chunks: chunks.into_iter(),
+        builder: Builder::default(),
+        pace: Pace::new(),
+        batches: std::collections::VecDeque::new(),
+        messages,
+        bad: BTreeMap::new(),
+        verified: 0,
+        deadline: depth.max_duration.map(|limit| Instant::now() + limit),
+    };
+    line::run(settings, &crew, cancelled, &mut conductor)?;
+    let DataPass { bad, verified, .. } = conductor;
+    let partly = if verified < total as u64 { format!(" of {total}") } else { String::new() };
+    messages.note(&format!("{verified}{partly} chunks verified, {} damaged", bad.len()));
+    Ok(bad)
+}
+
+/// Whether a chunk belongs to a sample: ids are hashes, so their first bytes are random enough.
+fn is_sampled(id: &Id, share: f64) -> bool {
+    let [a, b, c, d, ..] = id.0;
+    f64::from(u32::from_be_bytes([a, b, c, d])) < share * f64::from(u32::MAX) || share >= 1.0
+}
+
+struct DataPass<'a> {
+    opened: &'a Opened,
+    chunks: std::vec::IntoIter<(Id, Extent)>,
+    builder: Builder,
+    pace: Pace,
+    /// The units of batches on the line.
+    batches: std::collections::VecDeque<Vec<Unit>>,
+    messages: &'a mut Messages,
+    bad: BTreeMap<Id, Fault>,
+    verified: u64,
+    deadline: Option<Instant>,
+}
+
+impl Conductor<Decoders> for DataPass<'_> {
+    fn next(&mut self, _line: &mut Line<'_, Decoders>) -> Result<Next<DecodeJob>> {
+        let late = self.deadline.is_some_and(|deadline| Instant::now() > deadline);
+        // Plaintext sizes are known only once a unit is open; stored bytes stand for them.
+        while !late && self.builder.cost(&self.pace) < Pace::TARGET_NANOS && self.builder.len() < Pace::UNITS_MAX {
+            let Some((id, at)) = self.chunks.next() else { break };
+            self.builder.add(Unit { id, at, size: None, role: Role::Any });
+        }
+        if self.builder.is_empty() {
+            return Ok(Next::End);
+        }
+        let batch = self.builder.take();
+        self.batches.push_back(batch.units.clone());
+        let load = batch.load(0);
+        // Workers keep nothing, but each unit's plaintext exists for a moment.
+        Ok(Next::Job(Load { plain: load.stored, ..load }, DecodeJob::new(batch)))
+    }
+
+    fn output(&mut self, _line: &mut Line<'_, Decoders>, _ticket: Ticket, done: Decoded) -> Result<bool> {
+        let units = self.batches.pop_front().unwrap_or_default();
+        let stored = units.iter().map(|unit| u64::from(unit.at.len)).sum();
+        self.pace.observe(stored, done.nanos);
+        let opener = self.opened.source.opener();
+        for (unit, result) in units.iter().zip(done.units) {
+            self.verified += 1;
+            if let Err(fault) = result {
+                let error = fault.error.in_object(&opener.object_name(unit.at.object)).at(unit.at.offset).of_chunk(unit.id);
+                let fault = Fault { error, ..fault };
+                self.messages.damage(b"", &format!("{} (stage {})", describe(&fault.error), fault.stage.name()));
+                self.bad.insert(unit.id, fault);
+            }
+        }
+        self.messages.tick();
+        Ok(true)
+    }
+}
+
+/// Names the files and byte ranges that use damaged chunks.
+fn blame(opened: &Opened, archives: &[&Archive], bad: &BTreeMap<Id, Fault>, messages: &mut Messages) -> Result<()> {
+    for archive in archives {
+        let Ok(state) = &archive.state else { continue };
+        let mut catalog = opened.source.catalog(state);
+        while let Some(listed) = opened.drive(catalog.next(&opened.port))? {
+            let Listed::Entry(entry) = listed else { continue };
+            let mut offset = 0;
+            for chunk in entry.chunks() {
+                let end = offset + u64::from(chunk.size);
+                if bad.contains_key(&chunk.id) {
+                    let name = state.name.escape_ascii();
+                    let text = format!("archive {name}: bytes {offset} to {end} are damaged, chunk {}", chunk.id);
+                    messages.warn(exit::DAMAGED, &entry.path, &text);
+                }
+                offset = end;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! Extracting: entries to files, written by the workers, reported in order.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`task`] | what crosses to a worker and back |
+//! | [`worker`] | a worker: decode, write, set attributes |
+//! | [`plan`](mod@plan) | the conductor's planning half: entries to tasks, folders, batches |
+//! | [`conduct`] | its other half: results in order, repairs, links, folders' attributes |
+//!
+//! The planner makes folders as it meets them and hands everything else to workers, so a small
+//! file is decoded, written, given its attributes and its name on one core while its bytes are
+//! in that core's cache. What must happen in order (hard links, folders' attributes, reports)
+//! passes through the line as a task of its own and is done when it comes out.
+
+pub mod conduct;
+pub mod plan;
+pub mod task;
+pub mod worker;
+
+use crate::exit::Result;
+use crate::line::{self, Settings};
+use crate::messages::Messages;
+use crate::opened::Opened;
+use crate::target::{Policy, Target};
+use core::sync::atomic::AtomicBool;
+use packtrain_core::objects::ArchiveState;
+use packtrain_core::plan::select::Selection;
+use std::path::Path;
+
+/// What to do about a file whose content is damaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDamage {
+    /// Fill the damaged ranges with zeros and restore the rest.
+    #[default]
+    Zero,
+    /// Leave the file out.
+    Skip,
+    /// End the run.
+    Stop,
+}
+
+/// What to do about a file that exists already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overwrite {
+    /// Leave it.
+    Never,
+    /// Replace it if the archived one is newer.
+    IfNewer,
+    /// Replace it if size or modification time differ.
+    IfChanged,
+    /// Replace it.
+    #[default]
+    Always,
+}
+
+/// Options of an extraction.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which attributes are restored.
+    pub policy: Policy,
+    /// Damaged content.
+    pub on_damage: OnDamage,
+    /// Existing files.
+    pub overwrite: Overwrite,
+}
+
+/// Restores the selected entries of an archive into `target`.
+///
+/// # Errors
+/// A failure that ended the run; warnings are in `messages`.
+#[expect(clippy::too_many_arguments, reason = "the run's parts, each named; a struct would only rename them")]
+pub fn extract(
+    opened: &Opened,
+    archive: &ArchiveState,
+    selection: &Selection,
+    target: &Path,
+    options: &Options,
+    settings: &Settings,
+    messages: &mut Messages,
+    cancelled: &AtomicBool,
+) -> Result<()> {
+    let target = Target::open(target, options.policy.clone())
+        .map_err(|problem| crate::exit::Failure::new(crate::exit::ERROR, format!("{}: {problem}", target.display())))?;
+    let crew = worker::Writers::new(opened);
+    let planner = plan::Planner::new(opened, archive, selection, target, options);
+    let mut conductor = conduct::Restorer::new(planner, options, messages);
+    line::run(settings, &crew, cancelled, &mut conductor)?;
+    conductor.finish();
+    Ok(())
+}
