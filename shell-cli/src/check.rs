@@ -12,19 +12,18 @@ use crate::opened::Opened;
 use crate::store::Store;
 use crate::stream::{DecodeJob, Decoded, Decoders, Keep};
 use core::sync::atomic::AtomicBool;
-use packtrain_core::base::{Fault, Id};
+use packtrain_core::base::{Check, Fault, Id};
 use packtrain_core::crypto::Blake3;
 use packtrain_core::engine::Ticket;
 use packtrain_core::formats::Listed;
 use packtrain_core::objects::{Archive, EntryKind, Extent, Load, Role, Unit};
 use packtrain_core::plan::batch::{Builder, Pace};
-use packtrain_core::platform::{Need, Reply};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes read at a time while hashing an object.
-const READ_STEP: u64 = 1 << 20;
+const READ_STEP: usize = 1 << 20;
 
 /// How much is checked.
 #[derive(Clone, Copy, Debug)]
@@ -85,31 +84,32 @@ fn hash_objects(opened: &Opened, settings: &Settings, messages: &mut Messages, c
 }
 
 struct Hashers {
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
 }
 
 impl Crew for Hashers {
     type Job = (String, Id);
     type Done = (String, Option<String>);
-    type Bench = ();
+    type Bench = Vec<u8>;
 
-    fn bench(&self) {}
+    fn bench(&self) -> Vec<u8> {
+        Vec::new()
+    }
 
     fn read_ahead(&self, _job: &mut Self::Job) {}
 
-    fn work(&self, (): &mut (), (name, id): &mut Self::Job) -> (Self::Done, u64) {
+    fn work(&self, buffer: &mut Vec<u8>, (name, id): &mut Self::Job) -> (Self::Done, u64) {
         let mut hasher = Blake3::new();
+        buffer.resize(READ_STEP, 0);
         let mut offset = 0;
         let trouble = loop {
-            match self.store.serve(Need::Read { name: name.clone(), offset, len: READ_STEP }) {
-                Reply::Bytes(bytes) if bytes.is_empty() => {
-                    break (Id(hasher.finish()) != *id).then(|| "content does not match the object's name".into());
+            match self.store.read_into(name, offset, buffer) {
+                Ok(0) => break (Id(hasher.finish()) != *id).then(|| Check::StoreHash.to_string()),
+                Ok(got) => {
+                    offset += got as u64;
+                    hasher.update(buffer.get(..got).unwrap_or(buffer));
                 }
-                Reply::Bytes(bytes) => {
-                    offset += bytes.len() as u64;
-                    hasher.update(&bytes);
-                }
-                other => break Some(format!("reading failed: {other:?}")),
+                Err(errno) => break Some(format!("reading failed: {}", std::io::Error::from(errno))),
             }
         };
         ((std::mem::take(name), trouble), 0)
@@ -128,7 +128,7 @@ struct HashPass<'a> {
 
 impl Conductor<Hashers> for HashPass<'_> {
     fn next(&mut self, _line: &mut Line<'_, Hashers>) -> Result<Next<(String, Id)>> {
-        let load = Load { stored: READ_STEP, plain: 0, units: 1 };
+        let load = Load { stored: READ_STEP as u64, plain: 0, units: 1 };
         Ok(self.objects.next().map_or(Next::End, |object| Next::Job(load, object)))
     }
 

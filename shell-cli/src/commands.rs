@@ -125,10 +125,11 @@ fn open(words: &Words, messages: &mut Messages) -> Result<Opened> {
     Ok(opened)
 }
 
-/// What the source found out about itself, as warnings where it is serious.
+/// What the source found out about itself. An index that had to be done without changes no exit
+/// code here: what counts is what could be read. Only `check` takes it as a finding.
 fn tell_notices(opened: &Opened, messages: &mut Messages) {
     for notice in opened.source.take_notices() {
-        if notice.serious { messages.damage(b"", &notice.text) } else { messages.note(&notice.text) }
+        messages.note(&notice.text);
     }
 }
 
@@ -360,7 +361,13 @@ fn export_tar(args: &TarArgs, messages: &mut Messages, cancelled: &AtomicBool) -
 fn check(args: &CheckArgs, messages: &mut Messages, cancelled: &AtomicBool) -> Result<()> {
     let words = Words::parse(&args.words, args.common.repo.as_ref())?;
     let settings = settings(&args.power)?;
-    let opened = open(&words, messages)?;
+    let opened = Opened::open(&words.source, &Secrets)?;
+    let findings = |messages: &mut Messages| {
+        for notice in opened.source.take_notices() {
+            if notice.serious { messages.damage(b"", &notice.text) } else { messages.note(&notice.text) }
+        }
+    };
+    findings(messages);
     let archives = archives(&opened, args.common.deleted)?;
     let chosen: Vec<&Archive> = match &words.archive {
         Some(name) => vec![find(&archives, name)?],
@@ -374,6 +381,6 @@ fn check(args: &CheckArgs, messages: &mut Messages, cancelled: &AtomicBool) -> R
         max_duration: args.max_duration,
     };
     check::check(&opened, &chosen, words.archive.is_none(), &depth, &settings, messages, cancelled)?;
-    tell_notices(&opened, messages);
+    findings(messages);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use clap::Parser;
 use packtrain::args::Cli;
 use packtrain::{commands, exit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,6 +27,8 @@ fn main() -> ExitCode {
         let _ = signal_hook::flag::register(number, cancelled.clone());
         let _ = signal_hook::flag::register_usize(number, signal.clone(), number as usize);
     }
+    // A file beyond the size limit is an error of that file, not the end of the process.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     let code = commands::run(cli, &cancelled);
     match signal.load(Ordering::Relaxed) {
         0 => ExitCode::from(code),

@@ -2,7 +2,7 @@
 
 use crate::exit::{Failure, NO_REPOSITORY, Result};
 use crate::secrets::Secrets;
-use crate::store::Store;
+use crate::store::{LocalStore, Store};
 use packtrain_core::base::{Denied, Error, Fault, Kind, Secret, Stage};
 use packtrain_core::formats::{Locked, Source};
 use packtrain_core::objects::{ChunkRef, Extent, Role, Unit};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A source that is ready to be read.
 pub struct Opened {
     /// Where its bytes are.
-    pub store: Arc<Store>,
+    pub store: Arc<dyn Store>,
     /// The mailbox between core and store.
     pub port: Port,
     /// The source.
@@ -33,17 +33,25 @@ impl Opened {
     /// 90 if it is too damaged to be opened.
     pub fn open(path: &Path, secrets: &Secrets) -> Result<Self> {
         let at = |failure: Failure| Failure { message: format!("{}: {}", path.display(), failure.message), ..failure };
-        let store = Store::open(path)
+        let store = LocalStore::open(path)
             .map_err(|error| Failure::new(NO_REPOSITORY, format!("{}: no repository there: {error}", path.display())))?;
+        Self::from_store(Arc::new(store), secrets).map_err(at)
+    }
+
+    /// Recognises and opens the source in `store`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_store(store: Arc<dyn Store>, secrets: &Secrets) -> Result<Self> {
         let port = Port::new();
         let kit = crate::codecs::native();
-        let mut locked = drive(&port, session::open(&port, kit), |need| store.serve(need)).map_err(|e| at(e.into()))?;
+        let mut locked = drive(&port, session::open(&port, kit), |need| store.serve(need))?;
         for key in secrets.key_files(&locked.repository())? {
             locked.offer_key(&key);
         }
-        let source = unlock(&port, &store, &*locked, secrets).map_err(at)?;
+        let source = unlock(&port, &*store, &*locked, secrets)?;
         let scratch = RefCell::new(Scratch::new(kit));
-        Ok(Self { store: Arc::new(store), port, source, kit, scratch })
+        Ok(Self { store, port, source, kit, scratch })
     }
 
     /// Runs a future of the core, serving its needs.
@@ -90,7 +98,7 @@ impl Opened {
     }
 }
 
-fn unlock(port: &Port, store: &Store, locked: &dyn Locked, secrets: &Secrets) -> Result<Box<dyn Source>> {
+fn unlock(port: &Port, store: &dyn Store, locked: &dyn Locked, secrets: &Secrets) -> Result<Box<dyn Source>> {
     if locked.keys() == 0 {
         return Err(Failure::new(
             crate::exit::NO_REPO_KEY,

@@ -1,74 +1,159 @@
-//! A source in a local folder: serves the core's needs, and hands workers the bytes of a batch.
+//! Stores: where the bytes of a source are.
 //!
-//! Everything is opened read-only and nothing is ever locked or written. Symbolic links inside
-//! the source are not followed, and what is no regular file is not read.
+//! [`LocalStore`] is a folder on this machine. Everything is opened read-only and nothing is ever
+//! locked or written; symbolic links inside the source are not followed, and what is no regular
+//! file is not read. Middlemen that delay, count or damage reads implement [`Store`] around it.
 
-use packtrain_core::base::{Check, Error, Kind};
-use packtrain_core::engine::Bench;
-use packtrain_core::plan::batch::{Batch, ReadRun};
+use packtrain_core::base::{Check, Error, Kind, bytes::fit};
+use packtrain_core::plan::batch::Batch;
 use packtrain_core::platform::{Failure, Need, Opener, Reply};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Largest buffer set aside for one read before the file's own size is known, bytes.
-const READ_STEP: u64 = 1 << 20;
-
-/// A folder opened as a source.
-#[derive(Debug)]
-pub struct Store {
-    root: PathBuf,
-}
-
-impl Store {
-    /// The source at `root`.
+/// Serves reads from any thread.
+pub trait Store: Send + Sync {
+    /// Reads into `target` from `offset` of the object `name`, and returns how many bytes there were:
+    /// fewer than wanted only at the object's end.
     ///
     /// # Errors
-    /// What the system refused.
-    pub fn open(root: &Path) -> std::io::Result<Self> {
-        std::fs::metadata(root)?;
-        Ok(Self { root: root.to_path_buf() })
-    }
+    /// What the system refused; `ENOENT` if there is no such object.
+    fn read_into(&self, name: &str, offset: u64, target: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Where the source is.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
+    /// The names of files and folders directly in `folder`.
+    ///
+    /// # Errors
+    /// What the system refused; `ENOENT` if there is no such folder.
+    fn list(&self, folder: &str) -> Result<Vec<String>, Errno>;
 
-    /// Serves one need.
+    /// Size of a regular file in bytes, `None` for a folder.
+    ///
+    /// # Errors
+    /// What the system refused; `ENOENT` if there is nothing.
+    fn stat(&self, name: &str) -> Result<Option<u64>, Errno>;
+
+    /// These bytes will be read soon. A store that can do nothing with that does nothing.
+    fn announce(&self, _name: &str, _offset: u64, _len: u64) {}
+}
+
+impl dyn Store + '_ {
+    /// Serves one need of the core.
     pub fn serve(&self, need: Need) -> Reply {
         let served = match need {
             Need::Read { name, offset, len } => self.read(&name, offset, len).map(Reply::Bytes),
             Need::List { folder } => self.list(&folder).map(Reply::Names),
             Need::Stat { name } => self.stat(&name).map(Reply::Size),
         };
-        served.unwrap_or_else(|errno| Reply::Failed(failure(errno)))
+        served.unwrap_or_else(|errno| {
+            Reply::Failed(match errno {
+                Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Failure::NotFound,
+                other => Failure::Code(other.raw_os_error() as u32),
+            })
+        })
     }
 
-    fn file(&self, name: &str) -> Result<OwnedFd, Errno> {
-        // Opening a pipe that somebody put into the source must not block.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(self.root.join(name), flags, Mode::empty())?;
-        match FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) {
-            FileType::RegularFile => Ok(fd),
-            _ => Err(Errno::NOENT),
-        }
-    }
-
+    /// Up to `len` bytes from `offset`.
     fn read(&self, name: &str, offset: u64, len: u64) -> Result<Vec<u8>, Errno> {
-        let fd = self.file(name)?;
-        let there = (rustix::fs::fstat(&fd)?.st_size as u64).saturating_sub(offset);
-        let mut bytes = vec![0; len.min(there.max(if there == 0 { READ_STEP.min(len) } else { 0 })) as usize];
-        let got = read_fully(&fd, &mut bytes, offset)?;
+        let size = self.stat(name)?.ok_or(Errno::ISDIR)?;
+        let mut bytes = vec![0; len.min(size.saturating_sub(offset)) as usize];
+        let got = self.read_into(name, offset, &mut bytes)?;
         bytes.truncate(got);
         Ok(bytes)
     }
 
+    /// Asks for read-ahead of what a batch needs.
+    pub fn announce_batch(&self, opener: &dyn Opener, batch: &Batch) {
+        for read in &batch.reads {
+            self.announce(&opener.object_name(read.object), read.offset, read.len);
+        }
+    }
+
+    /// Reads a batch into `stored`. Per read, the error if it failed or came up short.
+    pub fn fetch(&self, opener: &dyn Opener, batch: &Batch, stored: &mut Vec<u8>) -> Vec<Option<Error>> {
+        fit(stored, batch.stored);
+        let mut results = Vec::with_capacity(batch.reads.len());
+        for read in &batch.reads {
+            let name = opener.object_name(read.object);
+            let kind = match stored.get_mut(read.to..read.to + read.len as usize) {
+                Some(target) => match self.read_into(&name, read.offset, target) {
+                    Ok(got) if got == target.len() => None,
+                    Ok(_) => Some(Kind::Corrupt(Check::Truncated)),
+                    Err(Errno::NOENT) => Some(Kind::Missing("the pack")),
+                    Err(errno) => Some(Kind::Store(errno.raw_os_error() as u32)),
+                },
+                None => Some(Kind::Corrupt(Check::Sizes)),
+            };
+            results.push(kind.map(|kind| Error::new(kind).in_object(&name)));
+        }
+        results
+    }
+}
+
+/// Files that stay open: consecutive batches mostly stay in a few packs.
+const KEPT_OPEN: usize = 32;
+
+/// A folder on this machine.
+#[derive(Debug)]
+pub struct LocalStore {
+    root: PathBuf,
+    /// Open files by name, used last last.
+    open: Mutex<Vec<(String, Arc<OwnedFd>)>>,
+}
+
+impl LocalStore {
+    /// The source at `root`.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub fn open(root: &Path) -> std::io::Result<Self> {
+        std::fs::metadata(root)?;
+        Ok(Self { root: root.to_path_buf(), open: Mutex::default() })
+    }
+
+    fn file(&self, name: &str) -> Result<Arc<OwnedFd>, Errno> {
+        // The list is whole at every moment, so a thread that panicked left nothing half-done.
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = open.iter().rposition(|(known, _)| known == name) {
+            let hit = open.remove(at);
+            let fd = hit.1.clone();
+            open.push(hit);
+            return Ok(fd);
+        }
+        // Opening a pipe that somebody put into the source must not block.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(self.root.join(name), flags, Mode::empty())?;
+        if FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) != FileType::RegularFile {
+            return Err(Errno::NOENT);
+        }
+        let fd = Arc::new(fd);
+        if open.len() == KEPT_OPEN {
+            open.remove(0);
+        }
+        open.push((name.into(), fd.clone()));
+        Ok(fd)
+    }
+}
+
+impl Store for LocalStore {
+    fn read_into(&self, name: &str, offset: u64, target: &mut [u8]) -> Result<usize, Errno> {
+        let fd = self.file(name)?;
+        let mut got = 0;
+        while let Some(rest) = target.get_mut(got..).filter(|rest| !rest.is_empty()) {
+            match rustix::io::pread(&*fd, rest, offset + got as u64) {
+                Ok(0) => break,
+                Ok(n) => got += n,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(got)
+    }
+
     fn list(&self, folder: &str) -> Result<Vec<String>, Errno> {
-        let entries = std::fs::read_dir(self.root.join(folder)).map_err(errno)?;
         let mut names = Vec::new();
-        for entry in entries {
+        for entry in std::fs::read_dir(self.root.join(folder)).map_err(errno)? {
             let entry = entry.map_err(errno)?;
             let kind = entry.file_type().map_err(errno)?;
             if (kind.is_file() || kind.is_dir())
@@ -89,90 +174,11 @@ impl Store {
         }
     }
 
-    /// Tells the system that these bytes will be read soon: its own read-ahead, without a thread.
-    pub fn announce(&self, files: &mut Files, opener: &dyn Opener, reads: &[ReadRun]) {
-        for read in reads {
-            if let Ok(fd) = files.get(self, opener, read.object) {
-                let len = core::num::NonZeroU64::new(read.len);
-                // Advice only: a system that does not take it reads later.
-                let _ = rustix::fs::fadvise(fd, read.offset, len, Advice::WillNeed);
-            }
+    fn announce(&self, name: &str, offset: u64, len: u64) {
+        if let Ok(fd) = self.file(name) {
+            // Advice only: a system that does not take it reads later.
+            let _ = rustix::fs::fadvise(&*fd, offset, core::num::NonZeroU64::new(len), Advice::WillNeed);
         }
-    }
-
-    /// Reads a batch into `bench.stored`. Per read, the error if it failed or came up short.
-    pub fn fetch(&self, files: &mut Files, opener: &dyn Opener, batch: &Batch, stored: &mut Vec<u8>) -> Vec<Option<Error>> {
-        packtrain_core::base::bytes::fit(stored, batch.stored);
-        let mut results = Vec::with_capacity(batch.reads.len());
-        for read in &batch.reads {
-            let range = read.to..read.to + read.len as usize;
-            let result = match (files.get(self, opener, read.object), stored.get_mut(range)) {
-                (Ok(fd), Some(target)) => read_fully(fd, target, read.offset).and_then(|got| {
-                    if got == target.len() { Ok(()) } else { Err(Errno::NODATA) }
-                }),
-                (Err(errno), _) => Err(errno),
-                (_, None) => Err(Errno::INVAL),
-            };
-            results.push(result.err().map(|errno| {
-                let kind = match errno {
-                    Errno::NODATA => Kind::Corrupt(Check::Truncated),
-                    Errno::NOENT => Kind::Missing("the pack"),
-                    other => Kind::Store(other.raw_os_error() as u32),
-                };
-                Error::new(kind).in_object(&opener.object_name(read.object))
-            }));
-        }
-        results
-    }
-
-    /// Reads a batch into the buffers of `bench`.
-    pub fn fetch_into(&self, files: &mut Files, opener: &dyn Opener, batch: &Batch, bench: &mut Bench) -> Vec<Option<Error>> {
-        self.fetch(files, opener, batch, &mut bench.stored)
-    }
-}
-
-/// Object files that one thread keeps open.
-#[derive(Debug, Default)]
-pub struct Files(Vec<(u32, OwnedFd)>);
-
-impl Files {
-    /// Files kept open at most; consecutive batches mostly stay in one pack.
-    const KEPT: usize = 16;
-
-    fn get(&mut self, store: &Store, opener: &dyn Opener, object: u32) -> Result<&OwnedFd, Errno> {
-        let at = match self.0.iter().position(|(known, _)| *known == object) {
-            Some(at) => at,
-            None => {
-                let fd = store.file(&opener.object_name(object))?;
-                if self.0.len() == Self::KEPT {
-                    self.0.remove(0);
-                }
-                self.0.push((object, fd));
-                self.0.len() - 1
-            }
-        };
-        self.0.get(at).map(|(_, fd)| fd).ok_or(Errno::BADF)
-    }
-}
-
-/// Reads until `target` is full or the file ends.
-fn read_fully(fd: &OwnedFd, target: &mut [u8], offset: u64) -> Result<usize, Errno> {
-    let mut got = 0;
-    while got < target.len() {
-        match rustix::io::pread(fd, &mut target[got..], offset + got as u64) {
-            Ok(0) => break,
-            Ok(n) => got += n,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(got)
-}
-
-fn failure(errno: Errno) -> Failure {
-    match errno {
-        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Failure::NotFound,
-        other => Failure::Code(other.raw_os_error() as u32),
     }
 }
 

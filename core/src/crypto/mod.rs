@@ -2,19 +2,21 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`aead`] | AES-256-OCB and ChaCha20-Poly1305, in place or from one buffer into another |
+//! | [`aead`] | AES-256-OCB and ChaCha20-Poly1305, in place |
+//! | [`ocb`] | the OCB mode itself, over the AES of a crate |
 //! | [`mac`] | HMAC-SHA-256 and keyed BLAKE3 |
 //! | [`hash`] | SHA-256 and BLAKE3, at once or as a stream |
 //! | [`kdf`] | Argon2, with costs checked before anything is allocated |
 //!
 //! Nothing here knows a format: which bytes are authenticated, and under which key, is decided
-//! above. No mode is written here, only chosen; the implementations are those of the crates named
-//! in the files. Keys are wiped on drop as far as those crates allow; each file says how far.
+//! above. One mode is written here, OCB, since the crate for it works two blocks at a time and
+//! was half of a restore; everything else is the work of the crates named in the files. Keys are wiped on drop as far as those crates allow; each file says how far.
 
 pub mod aead;
 pub mod hash;
 pub mod kdf;
 pub mod mac;
+pub mod ocb;
 
 pub use aead::{Aead, AeadKind, TagMismatch};
 pub use hash::{Blake3, blake3, sha256};

@@ -7,10 +7,10 @@ use super::{OnDamage, Options};
 use crate::exit::{self, Failure, Result, describe};
 use crate::line::{Conductor, Line, Next};
 use crate::messages::{Messages, Status};
-use crate::target::{Finished, Identity, NewFile, Problem, Warning, special};
+use crate::target::{Finished, Identity, NewFile, Problem, Warning, What, special};
 use packtrain_core::base::Id;
 use packtrain_core::engine::Ticket;
-use packtrain_core::objects::{ChunkRef, Entry, EntryKind};
+use packtrain_core::objects::{Entry, EntryKind};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -102,9 +102,13 @@ impl<'a> Restorer<'a> {
         let mut lost = Vec::new();
         for piece in bad {
             let Some(chunk) = entry.chunks().get(piece.chunk).copied() else { continue };
-            match self.repair(&file, &chunk, &piece)? {
-                true => {}
-                false => lost.push((chunk, piece)),
+            match self.planner.opened.other_copy(&chunk, &piece.fault)? {
+                Some(plain) => {
+                    if let Err(problem) = file.write_at(piece.offset, &plain) {
+                        return self.failed(&entry, &problem);
+                    }
+                }
+                None => lost.push((chunk, piece)),
             }
         }
         for (chunk, piece) in &lost {
@@ -137,12 +141,6 @@ impl<'a> Restorer<'a> {
             }
             Err(problem) => self.failed(&entry, &problem),
         }
-    }
-
-    /// Writes the chunk from another copy, if there is a good one.
-    fn repair(&mut self, file: &NewFile, chunk: &ChunkRef, piece: &BadPiece) -> Result<bool> {
-        let Some(plain) = self.planner.opened.other_copy(chunk, &piece.fault)? else { return Ok(false) };
-        Ok(file.write_at(piece.offset, &plain).is_ok())
     }
 
     fn later(&mut self, later: Later) -> Result<()> {
@@ -224,7 +222,8 @@ impl<'a> Restorer<'a> {
                 self.messages.entry(&entry, Status::Restored);
                 Ok(())
             }
-            Err(Problem::CopyWanted(_)) => {
+            // The folder of the first name may be closed to a normal user by now.
+            Err(Problem::CopyWanted(_) | Problem::Failed { what: What::Open, .. }) => {
                 self.messages.copied(&entry.path);
                 self.restore_here(entry, spot)
             }

@@ -174,6 +174,7 @@ impl<'a> Planner<'a> {
                 self.shared.insert(unit.id, (ticket, at));
             }
         }
+        self.opened.store.announce_batch(&*self.opened.source.opener(), &batch);
         let load = Load { units: tasks.len() as u64, ..batch.load(0) };
         Next::Job(load, Job { batch, tasks, fetched: None })
     }

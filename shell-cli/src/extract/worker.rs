@@ -3,7 +3,7 @@
 use super::task::{BadPiece, Done, Fetched, Job, Outcome, Piece, PieceSource, Task, TaskDone};
 use crate::line::Crew;
 use crate::opened::Opened;
-use crate::store::{Files, Store};
+use crate::store::Store;
 use crate::target::{Finished, NewFile, Problem, special};
 use packtrain_core::base::{Check, Error, Fault, Stage};
 use packtrain_core::engine::Bench;
@@ -19,15 +19,9 @@ pub const KEEP: usize = 12 << 20;
 
 /// The crew that writes files.
 pub struct Writers {
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     opener: Arc<dyn Opener>,
     kit: Kit,
-}
-
-/// What one writer keeps.
-pub struct WriterBench {
-    bench: Bench,
-    files: Files,
 }
 
 impl Writers {
@@ -40,27 +34,26 @@ impl Writers {
 impl Crew for Writers {
     type Job = Job;
     type Done = Done;
-    type Bench = WriterBench;
+    type Bench = Bench;
 
-    fn bench(&self) -> WriterBench {
-        WriterBench { bench: Bench::new(Scratch::new(self.kit)), files: Files::default() }
+    fn bench(&self) -> Bench {
+        Bench::new(Scratch::new(self.kit))
     }
 
     fn read_ahead(&self, job: &mut Job) {
         let mut stored = Vec::new();
-        let failures = self.store.fetch(&mut Files::default(), &*self.opener, &job.batch, &mut stored);
+        let failures = self.store.fetch(&*self.opener, &job.batch, &mut stored);
         job.fetched = Some(Fetched { stored, failures });
     }
 
-    fn work(&self, bench: &mut WriterBench, job: &mut Job) -> (Done, u64) {
+    fn work(&self, bench: &mut Bench, job: &mut Job) -> (Done, u64) {
         let started = Instant::now();
-        let WriterBench { bench, files } = bench;
         let failures = match job.fetched.take() {
             Some(fetched) => {
                 bench.stored = fetched.stored;
                 fetched.failures
             }
-            None => self.store.fetch_into(files, &*self.opener, &job.batch, bench),
+            None => self.store.fetch(&*self.opener, &job.batch, &mut bench.stored),
         };
         let mut decoder = Decoder {
             batch: &job.batch,

@@ -11,7 +11,7 @@ use crate::extract::OnDamage;
 use crate::line::{self, Conductor, Crew, Line, Next, Settings};
 use crate::messages::{Messages, Status};
 use crate::opened::Opened;
-use crate::store::{Files, Store};
+use crate::store::Store;
 use core::sync::atomic::AtomicBool;
 use packtrain_core::base::{Check, Error, Fault, Id, Kind, Stage};
 use packtrain_core::engine::{Bench, Ticket};
@@ -27,7 +27,7 @@ use std::time::Instant;
 
 /// The crew that decodes and hands the plaintext back; also used to verify.
 pub struct Decoders {
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     opener: Arc<dyn Opener>,
     kit: Kit,
     keep: Keep,
@@ -76,26 +76,26 @@ impl Decoders {
 impl Crew for Decoders {
     type Job = DecodeJob;
     type Done = Decoded;
-    type Bench = (Bench, Files);
+    type Bench = Bench;
 
-    fn bench(&self) -> Self::Bench {
-        (Bench::new(Scratch::new(self.kit)), Files::default())
+    fn bench(&self) -> Bench {
+        Bench::new(Scratch::new(self.kit))
     }
 
     fn read_ahead(&self, job: &mut DecodeJob) {
         let mut stored = Vec::new();
-        let failures = self.store.fetch(&mut Files::default(), &*self.opener, &job.batch, &mut stored);
+        let failures = self.store.fetch(&*self.opener, &job.batch, &mut stored);
         job.fetched = Some((stored, failures));
     }
 
-    fn work(&self, (bench, files): &mut Self::Bench, job: &mut DecodeJob) -> (Decoded, u64) {
+    fn work(&self, bench: &mut Bench, job: &mut DecodeJob) -> (Decoded, u64) {
         let started = Instant::now();
         let failures = match job.fetched.take() {
             Some((stored, failures)) => {
                 bench.stored = stored;
                 failures
             }
-            None => self.store.fetch_into(files, &*self.opener, &job.batch, bench),
+            None => self.store.fetch(&*self.opener, &job.batch, &mut bench.stored),
         };
         let mut held = 0;
         let units = (0..job.batch.units.len()).map(|at| {
@@ -226,6 +226,7 @@ impl Streamer<'_> {
             self.window.insert(unit.id, (ticket, at));
         }
         let rows = std::mem::take(&mut self.rows);
+        self.opened.store.announce_batch(&*self.opened.source.opener(), &batch);
         let load = Load { units: rows.len() as u64, ..batch.load(0) };
         self.scripts.push_back((ticket, rows));
         Next::Job(load, DecodeJob::new(batch))

@@ -122,11 +122,8 @@ impl Folder {
                 Err(errno) => return Err(Problem::new(What::Open, errno)),
             }
         }
-        let mode = match make {
-            Make::Parent => 0o777,
-            Make::Entry(_) => 0o700,
-        };
-        match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(mode)) {
+        // Closed to others: an entry's rights come later, those of a mere parent are unknown.
+        match rustix::fs::mkdirat(&self.fd, name, Mode::RWXU) {
             Ok(()) => {
                 let (fd, pinned) = self.enter(name).during(What::Open)?;
                 let mut folder = Self::with(fd, pinned, self.path_of(name), self.shared.clone());
