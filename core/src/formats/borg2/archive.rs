@@ -106,11 +106,11 @@ fn instant(text: &str) -> Option<i64> {
         micros = number(Some(&padded))?;
         rest = fraction.get(digits..)?;
     }
-    let offset = match rest.get(..1) {
-        None | Some("Z") => 0,
-        Some(sign @ ("+" | "-")) => {
+    let offset = match rest.chars().next() {
+        None | Some('Z') => 0,
+        Some(sign @ ('+' | '-')) => {
             let (hours, minutes) = (number(rest.get(1..3))?, number(rest.get(4..6))?);
-            (hours * 60 + minutes) * if sign == "-" { -60 } else { 60 }
+            (hours * 60 + minutes) * if sign == '-' { -60 } else { 60 }
         }
         Some(_) => return None,
     };
