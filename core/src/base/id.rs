@@ -1,10 +1,10 @@
 //! Identifiers: 32-byte values printed as lowercase hex.
 
 use alloc::string::String;
-use core::fmt;
+use core::{cmp::Ordering, fmt};
 
 /// A 32-byte identifier of a chunk, an archive, a pack or a repository.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Id(pub [u8; 32]);
 
 impl Id {
@@ -30,6 +30,29 @@ impl Id {
     }
 }
 
+impl Id {
+    /// The first eight bytes as a number that orders like the id. Ids are hashes, so it is
+    /// spread evenly over all numbers.
+    pub const fn prefix(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+}
+
+/// The order of the bytes. Two ids mostly differ in the first eight, which are compared at once:
+/// sorting and searching an index is little else.
+impl Ord for Id {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.prefix().cmp(&other.prefix()).then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+impl PartialOrd for Id {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl From<[u8; 32]> for Id {
     fn from(bytes: [u8; 32]) -> Self {
         Self(bytes)
@@ -51,6 +74,19 @@ impl fmt::Debug for Id {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn order_is_that_of_the_bytes() {
+        let id = |at: usize, byte: u8| {
+            let mut id = [7; 32];
+            id[at] = byte;
+            Id(id)
+        };
+        for at in 0..32 {
+            assert!(id(at, 6) < id(at, 7) && id(at, 200) > id(at, 7));
+            assert_eq!(id(at, 6).cmp(&id(at, 8)), id(at, 6).0.cmp(&id(at, 8).0));
+        }
+    }
 
     #[test]
     fn hex_round_trip() {

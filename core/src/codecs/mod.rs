@@ -48,6 +48,7 @@ mod tests {
     use crate::objects::Method;
 
     /// Decodes the hex of a test vector.
+    #[cfg(any(feature = "zstd", feature = "lzma"))]
     pub fn hex(text: &str) -> alloc::vec::Vec<u8> {
         let digits: alloc::vec::Vec<u8> =
             text.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();

@@ -44,8 +44,24 @@ impl Index {
     }
 
     /// Where `id` is.
+    ///
+    /// Ids are hashes: where among all possible ids one lies tells about where it lies here. The
+    /// stretch around that guess is widened until it holds the id, then searched.
     pub fn find(&self, id: &Id) -> Option<&Slot> {
-        self.0.binary_search_by_key(id, |slot| slot.id).ok().and_then(|at| self.0.get(at))
+        let len = self.0.len();
+        let guess = (u128::from(id.prefix()) * len as u128 >> 64) as usize;
+        let mut reach = 16;
+        let (low, high) = loop {
+            let (low, high) = (guess.saturating_sub(reach), guess.saturating_add(reach).min(len));
+            let starts_before = low == 0 || self.0.get(low).is_some_and(|slot| slot.id <= *id);
+            let ends_after = high == len || self.0.get(high).is_some_and(|slot| slot.id > *id);
+            if starts_before && ends_after {
+                break (low, high);
+            }
+            reach = reach.saturating_mul(4);
+        };
+        let near = self.0.get(low..high)?;
+        near.binary_search_by_key(id, |slot| slot.id).ok().and_then(|at| near.get(at))
     }
 
     /// All slots, by id.
@@ -147,6 +163,28 @@ mod tests {
         let good = table(JSON, 2);
         for cut in 0..good.len() {
             assert!(refused(&good[..cut]), "{cut}");
+        }
+    }
+
+    #[test]
+    fn every_id_is_found_however_the_ids_are_spread() {
+        // Evenly, all in one corner, and in two clusters.
+        let spreads: [fn(u32) -> u32; 3] = [|n| n.wrapping_mul(0x9e37_79b9), |n| n, |n| if n % 2 == 0 { n } else { !n }];
+        for spread in spreads {
+            let id = |n: u32| {
+                let mut id = [0; 32];
+                id[..4].copy_from_slice(&spread(n).to_be_bytes());
+                Id(id)
+            };
+            for count in [0, 1, 2, 33, 5000] {
+                let slots = (0..count).map(|n| Slot { id: id(2 * n), pack: n, offset: 0, len: 1 }).collect();
+                let index = Index::new(slots);
+                for n in 0..count {
+                    assert_eq!(index.find(&id(2 * n)).map(|slot| slot.pack), Some(n));
+                    assert_eq!(index.find(&id(2 * n + 1)), None);
+                }
+                assert_eq!(index.find(&Id([0xff; 32])), None);
+            }
         }
     }
 
