@@ -350,7 +350,9 @@ impl Words {
     /// Usage.
     pub fn parse(words: &[OsString], repo: Option<&PathBuf>) -> Result<Self> {
         let mut words = words.iter().map(|word| {
-            word.clone().into_string().map_err(|word| Failure::usage(format!("{}: not UTF-8; use a pattern for such names", word.display())))
+            word.clone()
+                .into_string()
+                .map_err(|word| Failure::usage(format!("{}: not UTF-8; use a pattern for such names", word.display())))
         });
         let (source, archive) = match repo {
             Some(repo) => (repo.clone(), words.next().transpose()?),
@@ -360,7 +362,9 @@ impl Words {
                     (Some(first), Some(repo)) if !split(&first).0.exists() => (repo.into(), Some(first)),
                     (None, Some(repo)) => (repo.into(), None),
                     (Some(first), _) => split(&first),
-                    (None, None) => return Err(Failure::usage("a source is needed: SOURCE[::ARCHIVE], or -r SOURCE [ARCHIVE]")),
+                    (None, None) => {
+                        return Err(Failure::usage("a source is needed: SOURCE[::ARCHIVE], or -r SOURCE [ARCHIVE]"));
+                    }
                 }
             }
         };
@@ -372,7 +376,9 @@ impl Words {
     /// # Errors
     /// Usage.
     pub fn needed_archive(&self) -> Result<&str> {
-        self.archive.as_deref().ok_or_else(|| Failure::usage("an archive is needed: SOURCE::ARCHIVE, where ARCHIVE is a name, aid:HEX or latest"))
+        self.archive.as_deref().ok_or_else(|| {
+            Failure::usage("an archive is needed: SOURCE::ARCHIVE, where ARCHIVE is a name, aid:HEX or latest")
+        })
     }
 }
 

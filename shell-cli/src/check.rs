@@ -132,7 +132,12 @@ impl Conductor<Hashers> for HashPass<'_> {
         Ok(self.objects.next().map_or(Next::End, |object| Next::Job(load, object)))
     }
 
-    fn output(&mut self, _line: &mut Line<'_, Hashers>, _ticket: Ticket, (name, trouble): (String, Option<String>)) -> Result<bool> {
+    fn output(
+        &mut self,
+        _line: &mut Line<'_, Hashers>,
+        _ticket: Ticket,
+        (name, trouble): (String, Option<String>),
+    ) -> Result<bool> {
         self.checked += 1;
         if let Some(trouble) = trouble {
             self.messages.damage(b"", &format!("{name}: {trouble}"));
@@ -143,7 +148,12 @@ impl Conductor<Hashers> for HashPass<'_> {
 }
 
 /// Pass 2: one archive. Collects its chunks where only they shall be verified.
-fn walk(opened: &Opened, archive: &Archive, messages: &mut Messages, mut wanted: Option<&mut HashSet<Id>>) -> Result<()> {
+fn walk(
+    opened: &Opened,
+    archive: &Archive,
+    messages: &mut Messages,
+    mut wanted: Option<&mut HashSet<Id>>,
+) -> Result<()> {
     let state = match &archive.state {
         Ok(state) => state,
         Err(error) => {
@@ -157,7 +167,8 @@ fn walk(opened: &Opened, archive: &Archive, messages: &mut Messages, mut wanted:
             Listed::Refused { path, why } => messages.refused(&path, why),
             Listed::Gap(error) => {
                 let name = state.name.escape_ascii();
-                messages.damage(b"", &format!("archive {name} ({}): entries are lost: {}", archive.id, describe(&error)));
+                messages
+                    .damage(b"", &format!("archive {name} ({}): entries are lost: {}", archive.id, describe(&error)));
             }
             Listed::Entry(entry) => {
                 let mut missing = 0u64;
@@ -173,7 +184,10 @@ fn walk(opened: &Opened, archive: &Archive, messages: &mut Messages, mut wanted:
                     }
                 }
                 if missing > 0 {
-                    messages.damage(&entry.path, &format!("{missing} of {} chunks are not in the index", entry.chunks().len()));
+                    messages.damage(
+                        &entry.path,
+                        &format!("{missing} of {} chunks are not in the index", entry.chunks().len()),
+                    );
                 }
                 if entry.kind == EntryKind::File(None) {
                     messages.damage(&entry.path, "the archive holds no content for this file");
@@ -267,7 +281,8 @@ impl Conductor<Decoders> for DataPass<'_> {
         for (unit, result) in units.iter().zip(done.units) {
             self.verified += 1;
             if let Err(fault) = result {
-                let error = fault.error.in_object(&opener.object_name(unit.at.object)).at(unit.at.offset).of_chunk(unit.id);
+                let error =
+                    fault.error.in_object(&opener.object_name(unit.at.object)).at(unit.at.offset).of_chunk(unit.id);
                 let fault = Fault { error, ..fault };
                 self.messages.damage(b"", &format!("{} (stage {})", describe(&fault.error), fault.stage.name()));
                 self.bad.insert(unit.id, fault);

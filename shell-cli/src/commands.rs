@@ -1,6 +1,8 @@
 //! The commands: from parsed arguments to an exit code.
 
-use crate::args::{CatArgs, CheckArgs, Choice, Cli, Command, Common, ExtractArgs, InfoArgs, ListArgs, Power, TarArgs, Words};
+use crate::args::{
+    CatArgs, CheckArgs, Choice, Cli, Command, Common, ExtractArgs, InfoArgs, ListArgs, Power, TarArgs, Words,
+};
 use crate::check::{self, Depth};
 use crate::exit::{self, Failure, Result, describe};
 use crate::extract::{self, Options, Overwrite};
@@ -37,7 +39,9 @@ pub fn run(cli: Cli, cancelled: &Arc<AtomicBool>) -> u8 {
             loud(&args.common, &args.power, verb, |messages| extract(&args, messages, cancelled))
         }
         Command::Cat(args) => loud(&args.common, &args.power, "written", |messages| cat(&args, messages, cancelled)),
-        Command::Check(args) => loud(&args.common, &args.power, "checked", |messages| check(&args, messages, cancelled)),
+        Command::Check(args) => {
+            loud(&args.common, &args.power, "checked", |messages| check(&args, messages, cancelled))
+        }
         Command::ExportTar(args) => {
             loud(&args.common, &args.power, "written", |messages| export_tar(&args, messages, cancelled))
         }
@@ -242,7 +246,9 @@ fn list(args: &ListArgs, messages: &mut Messages) -> Result<()> {
             }
             Listed::Entry(_) => {}
             Listed::Refused { path, why } => messages.refused(&path, why),
-            Listed::Gap(error) => messages.damage(b"", &format!("entries of the archive are lost here: {}", describe(&error))),
+            Listed::Gap(error) => {
+                messages.damage(b"", &format!("entries of the archive are lost here: {}", describe(&error)))
+            }
         }
     }
     out.flush().map_err(output_failed)?;
@@ -276,7 +282,9 @@ fn info(args: &InfoArgs, messages: &mut Messages) -> Result<()> {
     for archive in shown {
         if let serde_json::Value::Object(map) = listing::archive_json(archive) {
             for (key, value) in map {
-                let text = value.as_str().map_or_else(|| value.to_string(), |text| crate::messages::printable(text.as_bytes()));
+                let text = value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), |text| crate::messages::printable(text.as_bytes()));
                 writeln!(out, "{key:20} {text}").map_err(output_failed)?;
             }
         }
@@ -323,7 +331,8 @@ fn cat(args: &CatArgs, messages: &mut Messages, cancelled: &AtomicBool) -> Resul
     if words.rest.is_empty() {
         return Err(Failure::usage("which files? cat SOURCE::ARCHIVE PATH..."));
     }
-    let choice = Choice { exclude: Vec::new(), exclude_from: Vec::new(), pattern: Vec::new(), patterns_from: Vec::new() };
+    let choice =
+        Choice { exclude: Vec::new(), exclude_from: Vec::new(), pattern: Vec::new(), patterns_from: Vec::new() };
     let selection = selection(&choice, &words.rest, 0)?;
     let settings = settings(&args.power)?;
     let opened = open(&words, messages)?;
@@ -339,7 +348,10 @@ fn cat(args: &CatArgs, messages: &mut Messages, cancelled: &AtomicBool) -> Resul
 fn export_tar(args: &TarArgs, messages: &mut Messages, cancelled: &AtomicBool) -> Result<()> {
     let words = Words::parse(&args.words, args.common.repo.as_ref())?;
     let name = words.needed_archive()?;
-    let (file, paths) = words.rest.split_first().ok_or_else(|| Failure::usage("where to? export-tar SOURCE::ARCHIVE FILE, - for stdout"))?;
+    let (file, paths) = words
+        .rest
+        .split_first()
+        .ok_or_else(|| Failure::usage("where to? export-tar SOURCE::ARCHIVE FILE, - for stdout"))?;
     let selection = selection(&args.choice, paths, args.strip_components)?;
     let settings = settings(&args.power)?;
     let opened = open(&words, messages)?;

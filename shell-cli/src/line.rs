@@ -102,7 +102,12 @@ enum Lanes<'a, C: Crew> {
 ///
 /// # Errors
 /// The conductor's first failure, or cancellation (code 3) when `cancelled` is set.
-pub fn run<C: Crew>(settings: &Settings, crew: &C, cancelled: &AtomicBool, conductor: &mut impl Conductor<C>) -> Result<()> {
+pub fn run<C: Crew>(
+    settings: &Settings,
+    crew: &C,
+    cancelled: &AtomicBool,
+    conductor: &mut impl Conductor<C>,
+) -> Result<()> {
     let budget = Budget { bytes: settings.memory, units: (settings.memory / UNIT_COST).max(1) };
     let machine = Ordered::new(budget);
     if settings.jobs <= 1 {
@@ -280,7 +285,10 @@ impl<C: Crew> Line<'_, C> {
                     match done.recv_timeout(TICK) {
                         Ok(result) => break result,
                         Err(RecvTimeoutError::Disconnected) => {
-                            return Err(Failure::new(crate::exit::ERROR, "internal: all workers are gone; please report this"));
+                            return Err(Failure::new(
+                                crate::exit::ERROR,
+                                "internal: all workers are gone; please report this",
+                            ));
                         }
                         Err(RecvTimeoutError::Timeout) => {
                             if self.cancelled.load(Ordering::Relaxed) && started.elapsed() > SILENCE {
@@ -288,7 +296,10 @@ impl<C: Crew> Line<'_, C> {
                             }
                             if !told && started.elapsed() > SILENCE {
                                 told = true;
-                                eprintln!("packtrain: nothing has moved for 60 s; still waiting for {} jobs", self.machine.jobs_out());
+                                eprintln!(
+                                    "packtrain: nothing has moved for 60 s; still waiting for {} jobs",
+                                    self.machine.jobs_out()
+                                );
                             }
                         }
                     }

@@ -43,7 +43,9 @@ pub fn parse_format(text: &str) -> Result<Vec<Part>> {
             parts.push(Part::Text(rest[..open].into()));
         }
         let inner = &rest[open + 1..];
-        let close = inner.find('}').ok_or_else(|| Failure::usage(format!("--format: a closing brace is missing in '{text}'")))?;
+        let close = inner
+            .find('}')
+            .ok_or_else(|| Failure::usage(format!("--format: a closing brace is missing in '{text}'")))?;
         let (key, width) = inner[..close].split_once(':').unwrap_or((&inner[..close], ""));
         let right = width.starts_with('>');
         let number = width.trim_start_matches(['>', '<']).parse::<i32>().unwrap_or(0).clamp(0, 1000);
@@ -75,7 +77,11 @@ pub fn entry(out: &mut dyn Write, style: &Style, entry: &Entry) -> std::io::Resu
 pub fn archive(out: &mut dyn Write, style: &Style, archive: &Archive) -> std::io::Result<()> {
     match style {
         Style::Json => writeln!(out, "{}", archive_json(archive)),
-        Style::Short => writeln!(out, "{}", archive.state.as_ref().map_or_else(|_| archive.id.to_hex(), |state| printable(&state.name))),
+        Style::Short => writeln!(
+            out,
+            "{}",
+            archive.state.as_ref().map_or_else(|_| archive.id.to_hex(), |state| printable(&state.name))
+        ),
         Style::Format(parts) => line(out, parts, |key| archive_key(archive, key)),
     }
 }
@@ -171,10 +177,8 @@ fn mode_text(entry: &Entry) -> String {
 
 /// RFC 3339 in UTC, with as many digits of the fraction as there are.
 fn time_text(time: Time) -> String {
-    jiff::Timestamp::new(time.seconds, time.nanos.cast_signed()).map_or_else(
-        |_| format!("{}.{:09}s", time.seconds, time.nanos),
-        |stamp| stamp.to_string(),
-    )
+    jiff::Timestamp::new(time.seconds, time.nanos.cast_signed())
+        .map_or_else(|_| format!("{}.{:09}s", time.seconds, time.nanos), |stamp| stamp.to_string())
 }
 
 fn text_json(map: &mut Map<String, Value>, key: &str, bytes: &[u8]) {
@@ -201,11 +205,16 @@ pub fn entry_json(entry: &Entry) -> Map<String, Value> {
             }
         }
     }
-    for (key, time) in [("mtime", entry.mtime), ("atime", entry.atime), ("ctime", entry.ctime), ("birthtime", entry.birthtime)] {
+    for (key, time) in
+        [("mtime", entry.mtime), ("atime", entry.atime), ("ctime", entry.ctime), ("birthtime", entry.birthtime)]
+    {
         if let Some(time) = time {
             map.insert(key.into(), time_text(time).into());
             let nanos = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
-            map.insert(format!("{key}_ns"), i64::try_from(nanos).map_or_else(|_| nanos.to_string().into(), Value::from));
+            map.insert(
+                format!("{key}_ns"),
+                i64::try_from(nanos).map_or_else(|_| nanos.to_string().into(), Value::from),
+            );
         }
     }
     match &entry.kind {
@@ -227,7 +236,8 @@ pub fn entry_json(entry: &Entry) -> Map<String, Value> {
     }
     map.insert("flags".into(), entry.flags.into());
     if !entry.xattrs.is_empty() {
-        let pairs = entry.xattrs.iter().map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), base64(value).into()));
+        let pairs =
+            entry.xattrs.iter().map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), base64(value).into()));
         map.insert("xattrs".into(), Value::Object(pairs.collect()));
     }
     for (key, acl) in [("acl_access", &entry.acl.access), ("acl_default", &entry.acl.default)] {
@@ -251,7 +261,21 @@ pub fn archive_json(archive: &Archive) -> Value {
         Err(error) => {
             map.insert("error".into(), error.to_string().into());
         }
-        Ok(ArchiveState { name, time, start, end, command_line, cwd, hostname, username, comment, tags, size, files, .. }) => {
+        Ok(ArchiveState {
+            name,
+            time,
+            start,
+            end,
+            command_line,
+            cwd,
+            hostname,
+            username,
+            comment,
+            tags,
+            size,
+            files,
+            ..
+        }) => {
             for (key, text) in [
                 ("name", name),
                 ("hostname", hostname),

@@ -209,7 +209,8 @@ impl Messages {
         let seconds = self.started.elapsed().as_secs_f64();
         let rate = self.counts.bytes as f64 / seconds.max(0.001);
         if self.wishes.json {
-            let value = json!({"type": "progress", "files": self.counts.files, "bytes": self.counts.bytes, "seconds": seconds});
+            let value =
+                json!({"type": "progress", "files": self.counts.files, "bytes": self.counts.bytes, "seconds": seconds});
             eprintln!("{value}");
             return;
         }

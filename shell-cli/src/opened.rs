@@ -33,8 +33,9 @@ impl Opened {
     /// 90 if it is too damaged to be opened.
     pub fn open(path: &Path, secrets: &Secrets) -> Result<Self> {
         let at = |failure: Failure| Failure { message: format!("{}: {}", path.display(), failure.message), ..failure };
-        let store = LocalStore::open(path)
-            .map_err(|error| Failure::new(NO_REPOSITORY, format!("{}: no repository there: {error}", path.display())))?;
+        let store = LocalStore::open(path).map_err(|error| {
+            Failure::new(NO_REPOSITORY, format!("{}: no repository there: {error}", path.display()))
+        })?;
         Self::from_store(Arc::new(store), secrets).map_err(at)
     }
 
@@ -76,7 +77,12 @@ impl Opened {
         Ok(self.decode_except(chunk, first.into_iter().collect(), Some(fault.clone()))?.ok())
     }
 
-    fn decode_except(&self, chunk: &ChunkRef, mut failed: Vec<Extent>, mut first: Option<Fault>) -> Result<Result<Vec<u8>, Fault>> {
+    fn decode_except(
+        &self,
+        chunk: &ChunkRef,
+        mut failed: Vec<Extent>,
+        mut first: Option<Fault>,
+    ) -> Result<Result<Vec<u8>, Fault>> {
         let opener = self.source.opener();
         while let Some(at) = self.drive(self.source.relocate(&self.port, chunk.id, &failed))? {
             let name = opener.object_name(at.object);

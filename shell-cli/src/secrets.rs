@@ -44,10 +44,9 @@ impl Secrets {
                 .to_str()
                 .and_then(|text| text.parse().ok())
                 .ok_or_else(|| Failure::usage("PASSPHRASE_FD is not the number of a file descriptor"))?;
-            return std::fs::File::open(format!("/dev/fd/{number}"))
-                .and_then(read_line)
-                .map(Some)
-                .map_err(|error| Failure::new(NO_PASSPHRASE, format!("reading the passphrase from descriptor {number} failed: {error}")));
+            return std::fs::File::open(format!("/dev/fd/{number}")).and_then(read_line).map(Some).map_err(|error| {
+                Failure::new(NO_PASSPHRASE, format!("reading the passphrase from descriptor {number} failed: {error}"))
+            });
         }
         Ok(None)
     }
@@ -72,8 +71,9 @@ impl Secrets {
     pub fn key_files(&self, repository: &Id) -> Result<Vec<Vec<u8>>> {
         if let Some(named) = variable("KEY_FILE") {
             let path = PathBuf::from(named);
-            let bytes = read_key(&path)
-                .map_err(|error| Failure::new(NO_KEY_FILE, format!("{}: the key file cannot be read: {error}", path.display())))?;
+            let bytes = read_key(&path).map_err(|error| {
+                Failure::new(NO_KEY_FILE, format!("{}: the key file cannot be read: {error}", path.display()))
+            })?;
             if !bytes.windows(64).any(|window| Id::from_hex(window).as_ref() == Some(repository)) {
                 let text = format!("{}: not a key file for repository {repository}", path.display());
                 return Err(Failure::new(NO_KEY_FILE, text));

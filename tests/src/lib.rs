@@ -1,1 +1,25 @@
-//! (under construction)
+//! What the tests share: real repositories, the real command, and an outside tool that looks at trees.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`folder`] | temporary folders, copies, what they can hold here |
+//! | [`cases`] | the table of cases, read from `cases/borg2/*/case.json` |
+//! | [`tree`] | what `tools/tree.py` says of a folder, and comparing it |
+//! | [`snapshot`] | a digest of a whole folder, to prove that nothing changed |
+//! | [`command`] | runs the `packtrain` command in a clean environment |
+//! | [`repository`] | surgery on copies of repositories: objects, keys, names |
+//! | [`middlemen`] | stores that delay, count or damage reads |
+//! | [`inside`] | runs packtrain as a library, in this process |
+//! | [`spread`](mod@spread) | many checks on two threads, every failure named |
+//!
+//! Nothing here decides what is right: that is in the cases, in `tree.py`, and in the tests.
+
+pub mod cases;
+pub mod command;
+pub mod folder;
+pub mod inside;
+pub mod middlemen;
+pub mod repository;
+pub mod snapshot;
+pub mod spread;
+pub mod tree;

@@ -28,7 +28,13 @@ impl Bench {
     ///
     /// # Errors
     /// The unit's [`Fault`]; `failure` is the error of the read that covers it, if that failed.
-    pub fn open(&mut self, batch: &Batch, at: usize, opener: &dyn Opener, failure: Option<&Error>) -> Result<Content, Fault> {
+    pub fn open(
+        &mut self,
+        batch: &Batch,
+        at: usize,
+        opener: &dyn Opener,
+        failure: Option<&Error>,
+    ) -> Result<Content, Fault> {
         let (Some(unit), Some(range)) = (batch.units.get(at), batch.place(at)) else {
             return Err(Error::from(Check::Sizes).during(Stage::Fetch));
         };

@@ -63,7 +63,12 @@ impl Batch {
                     read.to + (extent.offset - read.offset) as usize
                 }
                 None => {
-                    reads.push(ReadRun { object: extent.object, offset: extent.offset, len: extent.len.into(), to: stored });
+                    reads.push(ReadRun {
+                        object: extent.object,
+                        offset: extent.offset,
+                        len: extent.len.into(),
+                        to: stored,
+                    });
                     stored += extent.len as usize;
                     stored - extent.len as usize
                 }

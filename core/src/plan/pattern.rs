@@ -57,8 +57,13 @@ impl Pattern {
     /// # Errors
     /// [`BadPattern`] for an invalid regular expression or glob.
     pub fn parse(text: &str, default: Style) -> Result<Self, BadPattern> {
-        let styles =
-            [("fm:", Style::Fnmatch), ("sh:", Style::Shell), ("re:", Style::Regex), ("pp:", Style::Prefix), ("pf:", Style::Full)];
+        let styles = [
+            ("fm:", Style::Fnmatch),
+            ("sh:", Style::Shell),
+            ("re:", Style::Regex),
+            ("pp:", Style::Prefix),
+            ("pf:", Style::Full),
+        ];
         let (style, body) = styles
             .iter()
             .find_map(|(selector, style)| text.strip_prefix(selector).map(|body| (*style, body)))

@@ -103,7 +103,10 @@ impl Selection {
                 return false;
             }
         }
-        self.rules.iter().find(|(pattern, _)| pattern.matches(path)).is_none_or(|(_, verdict)| *verdict == Verdict::Include)
+        self.rules
+            .iter()
+            .find(|(pattern, _)| pattern.matches(path))
+            .is_none_or(|(_, verdict)| *verdict == Verdict::Include)
     }
 
     /// The path to restore to, or `None` if all its components are stripped away.
@@ -117,7 +120,11 @@ impl Selection {
 
     /// Include paths that matched nothing so far.
     pub fn unused(&self) -> Vec<String> {
-        self.includes.iter().filter(|include| !include.used.get()).map(|include| include.pattern.text().into()).collect()
+        self.includes
+            .iter()
+            .filter(|include| !include.used.get())
+            .map(|include| include.pattern.text().into())
+            .collect()
     }
 }
 

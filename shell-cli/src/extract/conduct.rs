@@ -92,7 +92,10 @@ impl<'a> Restorer<'a> {
         self.messages.problem(&entry.path, problem);
         self.messages.entry(entry, Status::Failed);
         if problem.stops_the_run() {
-            return Err(Failure::new(exit::IO, format!("{}: {problem}; the run stops here", entry.path.escape_ascii())));
+            return Err(Failure::new(
+                exit::IO,
+                format!("{}: {problem}; the run stops here", entry.path.escape_ascii()),
+            ));
         }
         Ok(())
     }
@@ -129,7 +132,8 @@ impl<'a> Restorer<'a> {
                 return Ok(());
             }
             (false, OnDamage::Stop) => {
-                let text = format!("{}: damaged content; the run stops here (--on-damage stop)", entry.path.escape_ascii());
+                let text =
+                    format!("{}: damaged content; the run stops here (--on-damage stop)", entry.path.escape_ascii());
                 return Err(Failure::new(exit::INTEGRITY, text));
             }
         };
@@ -179,12 +183,17 @@ impl<'a> Restorer<'a> {
                 self.messages.problem(path, &problem);
                 self.messages.skipped(path);
                 if problem.stops_the_run() {
-                    return Err(Failure::new(exit::IO, format!("{}: {problem}; the run stops here", path.escape_ascii())));
+                    return Err(Failure::new(
+                        exit::IO,
+                        format!("{}: {problem}; the run stops here", path.escape_ascii()),
+                    ));
                 }
             }
             Saying::ContentLost => self.messages.damage(path, "the archive holds no content for this file; left out"),
             Saying::Refused(why) => self.messages.refused(path, why),
-            Saying::Gap(error) => self.messages.damage(path, &format!("entries of the archive are lost here: {}", describe(&error))),
+            Saying::Gap(error) => {
+                self.messages.damage(path, &format!("entries of the archive are lost here: {}", describe(&error)))
+            }
             Saying::Kept => self.messages.kept(path),
         }
         Ok(())
@@ -193,7 +202,10 @@ impl<'a> Restorer<'a> {
     fn finish_big(&mut self, big: Arc<BigFile>) -> Result<()> {
         let (bad, problem) = self.troubles.remove(&Arc::as_ptr(&big)).unwrap_or_default();
         let Some(BigFile { entry, spot, file }) = Arc::into_inner(big) else {
-            return Err(Failure::new(exit::ERROR, "internal: a file is finished while it is written; please report this"));
+            return Err(Failure::new(
+                exit::ERROR,
+                "internal: a file is finished while it is written; please report this",
+            ));
         };
         let entry = Box::new(entry);
         let result = match problem {

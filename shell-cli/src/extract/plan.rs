@@ -12,7 +12,6 @@ use crate::exit::Result;
 use crate::line::{Line, Next};
 use crate::opened::Opened;
 use crate::target::{Folder, Make, NewFile, Problem, SavedTimes, Target, existing};
-use std::hash::{BuildHasher, RandomState};
 use packtrain_core::base::{Error, Id, Kind, Stage};
 use packtrain_core::engine::Ticket;
 use packtrain_core::formats::{Catalog, Listed};
@@ -20,6 +19,7 @@ use packtrain_core::objects::{ArchiveState, Entry, EntryKind, Load, Role, Unit};
 use packtrain_core::plan::batch::{Builder, Pace};
 use packtrain_core::plan::select::Selection;
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 /// Expected nanoseconds of file system work per task.
@@ -75,7 +75,13 @@ pub struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     /// A planner for the selected entries of `archive`.
-    pub fn new(opened: &'a Opened, archive: &ArchiveState, selection: &'a Selection, target: Target, options: &'a Options) -> Self {
+    pub fn new(
+        opened: &'a Opened,
+        archive: &ArchiveState,
+        selection: &'a Selection,
+        target: Target,
+        options: &'a Options,
+    ) -> Self {
         let root = Level { folder: target.root().clone(), path: Vec::new(), entry: None, times: None };
         Self {
             opened,
@@ -192,7 +198,11 @@ impl<'a> Planner<'a> {
         // The path itself, and every parent that would be entered anew.
         let entered = self.stack.last().map_or(0, |level| level.path.len());
         let inside = self.stack.last().is_some_and(|level| holds(&level.path, path));
-        let parents = path.iter().enumerate().filter(|(at, byte)| **byte == b'/' && !(inside && *at <= entered)).map(|(at, _)| at);
+        let parents = path
+            .iter()
+            .enumerate()
+            .filter(|(at, byte)| **byte == b'/' && !(inside && *at <= entered))
+            .map(|(at, _)| at);
         parents.chain([path.len()]).any(|end| self.busy.contains_key(&self.hash(path.get(..end).unwrap_or(path))))
     }
 
@@ -334,7 +344,12 @@ impl<'a> Planner<'a> {
             }
             let Some(at) = at else {
                 let fault = Error::new(Kind::Missing("the chunk")).of_chunk(reference.id).during(Stage::Fetch);
-                pieces.push(Piece { chunk, offset: place, len: reference.size, source: PieceSource::Lost(Box::new(fault)) });
+                pieces.push(Piece {
+                    chunk,
+                    offset: place,
+                    len: reference.size,
+                    source: PieceSource::Lost(Box::new(fault)),
+                });
                 continue;
             };
             if let Some((big, line)) = &mut share

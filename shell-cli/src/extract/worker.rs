@@ -84,7 +84,11 @@ impl Crew for Writers {
                     Some(TaskDone::Made { entry, spot, outcome })
                 }
                 Task::Part { big, pieces } => {
-                    let bad = pieces.iter().map(|piece| BadPiece { chunk: piece.chunk, offset: piece.offset, fault: fault() });
+                    let bad = pieces.iter().map(|piece| BadPiece {
+                        chunk: piece.chunk,
+                        offset: piece.offset,
+                        fault: fault(),
+                    });
                     Some(TaskDone::Part { bad: bad.collect(), big, problem: None })
                 }
                 Task::Later(later) => Some(TaskDone::Later(later)),
@@ -156,7 +160,13 @@ impl Decoder<'_> {
         }
     }
 
-    fn write_file(&mut self, entry: &Entry, folder: &Arc<crate::target::Folder>, name: &[u8], pieces: &[Piece]) -> Outcome {
+    fn write_file(
+        &mut self,
+        entry: &Entry,
+        folder: &Arc<crate::target::Folder>,
+        name: &[u8],
+        pieces: &[Piece],
+    ) -> Outcome {
         let file = match NewFile::create(folder, entry) {
             Ok(file) => file,
             Err(problem) => return Outcome::Failed(problem),
@@ -194,7 +204,11 @@ impl Decoder<'_> {
 
     /// Calls `sink` with the plaintext of a unit, decoded now or kept from before. The fault comes
     /// back instead where there is no plaintext.
-    fn with_plain(&mut self, at: usize, sink: impl FnOnce(&[u8]) -> Result<(), Problem>) -> Result<Option<Fault>, Problem> {
+    fn with_plain(
+        &mut self,
+        at: usize,
+        sink: impl FnOnce(&[u8]) -> Result<(), Problem>,
+    ) -> Result<Option<Fault>, Problem> {
         let more = self.uses.get_mut(at).is_some_and(|left| {
             *left = left.saturating_sub(1);
             *left > 0

@@ -168,7 +168,11 @@ enum Row {
     Begin(Box<Entry>),
     /// Another name of an entry that was written under the given path.
     Link(Box<Entry>, Vec<u8>),
-    Chunk { chunk: ChunkRef, offset: u64, from: From },
+    Chunk {
+        chunk: ChunkRef,
+        offset: u64,
+        from: From,
+    },
     End(Box<Entry>),
     Refused(Vec<u8>, &'static str),
     Gap(Error),
@@ -300,7 +304,9 @@ impl Streamer<'_> {
         }
         Ok(match at {
             None => From::Nowhere,
-            Some(at) => From::Unit(self.builder.add(Unit { id: chunk.id, at, size: Some(chunk.size), role: Role::Content })),
+            Some(at) => {
+                From::Unit(self.builder.add(Unit { id: chunk.id, at, size: Some(chunk.size), role: Role::Content }))
+            }
         })
     }
 
@@ -327,7 +333,11 @@ impl Streamer<'_> {
         self.damaged = true;
         let end = offset + u64::from(chunk.size);
         let what = if self.on_damage == OnDamage::Zero { "filled with zeros" } else { "the run stops" };
-        let text = format!("bytes {offset} to {end} are damaged, {what}: {} (stage {})", describe(&fault.error), fault.stage.name());
+        let text = format!(
+            "bytes {offset} to {end} are damaged, {what}: {} (stage {})",
+            describe(&fault.error),
+            fault.stage.name()
+        );
         self.messages.damage(entry_path, &text);
         if self.on_damage == OnDamage::Zero {
             self.sink.zeros(chunk.size.into())
@@ -403,7 +413,9 @@ impl Conductor<Decoders> for Streamer<'_> {
                 Row::Gap(error) => {
                     self.messages.damage(b"", &format!("entries of the archive are lost here: {}", describe(&error)));
                 }
-                Row::ContentLost(path) => self.messages.damage(&path, "the archive holds no content for this file; left out"),
+                Row::ContentLost(path) => {
+                    self.messages.damage(&path, "the archive holds no content for this file; left out")
+                }
             }
         }
         self.messages.tick();
@@ -426,7 +438,9 @@ impl Conductor<Decoders> for Streamer<'_> {
                 && let From::Held(holder, _) = *from
             {
                 *from = match self.opened.source.locate(&chunk.id) {
-                    Some(at) => From::Unit(builder.add(Unit { id: chunk.id, at, size: Some(chunk.size), role: Role::Content })),
+                    Some(at) => {
+                        From::Unit(builder.add(Unit { id: chunk.id, at, size: Some(chunk.size), role: Role::Content }))
+                    }
                     None => From::Nowhere,
                 };
                 self.release(line, holder);

@@ -226,11 +226,7 @@ mod tests {
     fn the_bytes_are_those_of_setfacl() {
         let folder = tempfile::tempdir().unwrap();
         let set = |option: &[&str]| {
-            Command::new("setfacl")
-                .args(option)
-                .arg(folder.path())
-                .status()
-                .is_ok_and(|s| s.success())
+            Command::new("setfacl").args(option).arg(folder.path()).status().is_ok_and(|s| s.success())
         };
         let rules = "u::rwx,u:54321:rw-,u:7:r-x,g::r-x,g:9:--x,m::rwx,o::r--";
         if !set(&["--set", rules]) || !set(&["-d", "--set", rules]) {

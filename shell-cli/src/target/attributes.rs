@@ -58,8 +58,7 @@ impl Wanted {
 
 /// True if all that creation has to give to `entry` is the right mode.
 pub(crate) fn only_mode(entry: &Entry, shared: &Shared) -> bool {
-    (entry.xattrs.is_empty() || !shared.policy.xattrs)
-        && (entry.acl.access.is_empty() || !shared.policy.acls)
+    (entry.xattrs.is_empty() || !shared.policy.xattrs) && (entry.acl.access.is_empty() || !shared.policy.acls)
 }
 
 /// Sets everything but flags. What is refused is added to `warnings`.
@@ -122,13 +121,7 @@ fn set_owner(
 }
 
 /// The entry's mode, without the bits that would hand an owner's rights to programs of another.
-fn safe_mode(
-    entry: &Entry,
-    wanted: Wanted,
-    uid: u32,
-    gid: u32,
-    warnings: &mut Vec<Warning>,
-) -> u32 {
+fn safe_mode(entry: &Entry, wanted: Wanted, uid: u32, gid: u32, warnings: &mut Vec<Warning>) -> u32 {
     const SETUID: u32 = 0o4000;
     const SETGID: u32 = 0o2000;
     let mode = entry.mode & 0o7777;
@@ -190,12 +183,7 @@ fn set_mode_and_acls(
     }
 }
 
-fn read_acl(
-    text: &[u8],
-    what: What,
-    shared: &Shared,
-    warnings: &mut Vec<Warning>,
-) -> Option<acl::Encoded> {
+fn read_acl(text: &[u8], what: What, shared: &Shared, warnings: &mut Vec<Warning>) -> Option<acl::Encoded> {
     if text.is_empty() || !shared.policy.acls {
         return None;
     }
@@ -239,9 +227,8 @@ fn set_times(object: Object<'_>, entry: &Entry, warnings: &mut Vec<Warning>) {
         warnings.push(Warning::refused(What::Times, errno));
         return;
     }
-    let odd = |time: Option<Time>| {
-        time.is_some_and(|time| i32::try_from(time.seconds).is_err() || time.nanos > NANOS_MAX)
-    };
+    let odd =
+        |time: Option<Time>| time.is_some_and(|time| i32::try_from(time.seconds).is_err() || time.nanos > NANOS_MAX);
     // File systems silently set the nearest time they can hold. All hold these 136 years, so
     // only other times are worth a look at what came of them.
     if (odd(entry.mtime) || odd(entry.atime)) && !came_out(object, entry) {
@@ -260,9 +247,7 @@ fn came_out(object: Object<'_>, entry: &Entry) -> bool {
     let same = |wanted: Option<Time>, seconds: i64| {
         wanted.is_none_or(|time| time.seconds == seconds && time.nanos <= NANOS_MAX)
     };
-    object.stat().is_ok_and(|now| {
-        same(entry.mtime, now.st_mtime) && same(entry.atime.or(entry.mtime), now.st_atime)
-    })
+    object.stat().is_ok_and(|now| same(entry.mtime, now.st_mtime) && same(entry.atime.or(entry.mtime), now.st_atime))
 }
 
 /// The flags of this system for archived BSD-style ones. Those without a counterpart are left out.
@@ -292,12 +277,7 @@ fn locks() -> IFlags {
 }
 
 /// Sets the flags the entry asks for, which must come after everything else.
-pub(crate) fn apply_flags(
-    object: Object<'_>,
-    entry: &Entry,
-    shared: &Shared,
-    warnings: &mut Vec<Warning>,
-) {
+pub(crate) fn apply_flags(object: Object<'_>, entry: &Entry, shared: &Shared, warnings: &mut Vec<Warning>) {
     if wants_flags(entry, shared) {
         let set = object.change_flags(kernel_flags(entry.flags), IFlags::empty());
         note(set, What::Flags, warnings);
@@ -366,10 +346,7 @@ mod tests {
         let mut entry = file("f", 0o6755);
         (entry.uid, entry.gid) = (Some(-1), Some(0xffff_ffff));
         let warnings = put(target.root(), "f", &entry, b"x").unwrap();
-        assert_eq!(
-            warnings,
-            [Warning::new(What::Owner, Why::Malformed), Warning::new(What::SetId, Why::Unsafe)]
-        );
+        assert_eq!(warnings, [Warning::new(What::Owner, Why::Malformed), Warning::new(What::SetId, Why::Unsafe)]);
         let meta = place.path().join("f").metadata().unwrap();
         assert_eq!((meta.uid(), meta.mode() & 0o7777), (0, 0o755));
         // One good half is set all the same.
@@ -392,8 +369,7 @@ mod tests {
             let meta = place.path().join("f").metadata().unwrap();
             ((meta.atime(), meta.mtime(), meta.mtime_nsec()), warnings)
         };
-        for (seconds, nanos) in [(-1, 500_000_000), (0, 0), (-2_000_000_000, 1), (4_000_000_000, 9)]
-        {
+        for (seconds, nanos) in [(-1, 500_000_000), (0, 0), (-2_000_000_000, 1), (4_000_000_000, 9)] {
             entry.mtime = Some(Time { seconds, nanos });
             let (times, warnings) = set(&entry);
             assert_eq!(times, (seconds, seconds, i64::from(nanos)));
@@ -418,8 +394,7 @@ mod tests {
     fn acls_and_their_mask() {
         let (place, target) = target();
         let mut entry = file("f", 0o670);
-        entry.acl.access =
-            b"user::rw-\nuser:54321:rwx:54321\ngroup::---\nmask::rwx\nother::---".to_vec();
+        entry.acl.access = b"user::rw-\nuser:54321:rwx:54321\ngroup::---\nmask::rwx\nother::---".to_vec();
         // A tar import's second copy does not count.
         entry.xattrs = vec![(acl::ACCESS.as_bytes().to_vec(), vec![1])];
         let warnings = put(target.root(), "f", &entry, b"x").unwrap();
@@ -462,10 +437,7 @@ mod tests {
             let warnings = put(target.root(), "f", &entry, b"x").unwrap();
             let kinds: Vec<_> = warnings.iter().map(|w| (w.class(), w.what.clone())).collect();
             let name = b"trusted.x".as_slice().into();
-            assert_eq!(
-                kinds,
-                [(Class::Permission, What::Xattr(name)), (Class::Permission, What::SetId)]
-            );
+            assert_eq!(kinds, [(Class::Permission, What::Xattr(name)), (Class::Permission, What::SetId)]);
             let meta = path.metadata().unwrap();
             assert_eq!((i64::from(meta.uid()), meta.mode() & 0o7777), (own, 0o755));
 

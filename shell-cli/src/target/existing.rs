@@ -23,10 +23,7 @@ pub fn look(folder: &Folder, name: &[u8]) -> Result<Option<Existing>> {
         Err(Errno::NOENT) => Ok(None),
         other => {
             let stat = other.during(What::Open)?;
-            Ok(Some(Existing {
-                mtime: (stat.st_mtime, stat.st_mtime_nsec as u32),
-                len: stat.st_size as u64,
-            }))
+            Ok(Some(Existing { mtime: (stat.st_mtime, stat.st_mtime_nsec as u32), len: stat.st_size as u64 }))
         }
     }
 }

@@ -56,9 +56,7 @@ impl NewFile {
         let inherits = folder.gives_acls();
         let mode = match gives {
             // It will be like that in the end, so making it like that saves a call.
-            Some((uid, gid, true)) if !inherits && is_plain(entry, wanted, (uid, gid), shared) => {
-                entry.mode
-            }
+            Some((uid, gid, true)) if !inherits && is_plain(entry, wanted, (uid, gid), shared) => entry.mode,
             _ => CLOSED,
         };
         let (fd, temporary) = open(folder, mode)?;
@@ -120,13 +118,7 @@ impl NewFile {
     /// [`Problem::Occupied`], [`Problem::ClimbsOut`], [`Problem::NoSpace`], or what the system
     /// refused, late write errors at closing included. The file is gone then, unless it was in
     /// place already.
-    pub fn finish(
-        self,
-        name: &[u8],
-        entry: &Entry,
-        length: u64,
-        warnings: &mut Vec<Warning>,
-    ) -> Result<Finished> {
+    pub fn finish(self, name: &[u8], entry: &Entry, length: u64, warnings: &mut Vec<Warning>) -> Result<Finished> {
         plain(name)?;
         let Self { fd, mut temporary, made, wanted, end } = self;
         let folder = Arc::clone(&temporary.folder);
@@ -227,9 +219,7 @@ mod tests {
     #[test]
     fn every_mode_whether_made_with_it_or_not() {
         let (place, target) = target();
-        for (at, mode) in [0o644, 0o644, 0o444, 0o600, 0, 0o777, 0o4755, 0o6711, 0o1666, 0o666]
-            .into_iter()
-            .enumerate()
+        for (at, mode) in [0o644, 0o644, 0o444, 0o600, 0, 0o777, 0o4755, 0o6711, 0o1666, 0o666].into_iter().enumerate()
         {
             let name = format!("f{at}");
             let warnings = put(target.root(), &name, &file(&name, mode), b"content").unwrap();
@@ -276,8 +266,7 @@ mod tests {
 
     #[test]
     fn holes_and_exact_lengths() {
-        let (place, target) =
-            testing::target_with(Policy { sparse: true, ..Policy::of_this_process() });
+        let (place, target) = testing::target_with(Policy { sparse: true, ..Policy::of_this_process() });
         std::fs::write(place.path().join("f"), vec![1; 3 << 20]).unwrap();
         let entry = file("f", 0o644);
         let new = NewFile::create(target.root(), &entry).unwrap();
@@ -361,10 +350,7 @@ mod tests {
         assert_eq!(problem.class().code(), 105);
         assert_eq!(names(place.path()), ["f"]);
         put(target.root(), "f", &Entry { flags: 0x1002, ..file("f", 0o644) }, b"x").unwrap();
-        attributes::unlock(Object::Open(
-            std::fs::File::open(place.path().join("f")).unwrap().as_fd(),
-        ))
-        .unwrap();
+        attributes::unlock(Object::Open(std::fs::File::open(place.path().join("f")).unwrap().as_fd())).unwrap();
     }
 
     #[test]
@@ -416,8 +402,7 @@ mod tests {
         }
         if acl.is_ok_and(|status| status.success()) {
             assert!(xattr(&place.path().join("d/e"), "system.posix_acl_default").is_some());
-            let directory =
-                testing::entry("d/e", packtrain_core::objects::EntryKind::Directory, 0o755);
+            let directory = testing::entry("d/e", packtrain_core::objects::EntryKind::Directory, 0o755);
             inner.apply(&directory, &mut Vec::new()).unwrap();
             assert_eq!(xattr(&place.path().join("d/e"), "system.posix_acl_default"), None);
             assert_eq!(xattr(&place.path().join("d/e"), "system.posix_acl_access"), None);

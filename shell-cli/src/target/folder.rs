@@ -304,15 +304,9 @@ impl Folder {
 }
 
 /// Opens a directory for its attributes, or, if it is not readable, for reaching its children.
-fn open_directory(
-    at: BorrowedFd<'_>,
-    path: impl Arg + Copy,
-    how: OFlags,
-) -> rustix::io::Result<(OwnedFd, bool)> {
+fn open_directory(at: BorrowedFd<'_>, path: impl Arg + Copy, how: OFlags) -> rustix::io::Result<(OwnedFd, bool)> {
     match rustix::fs::openat(at, path, how, Mode::empty()) {
-        Err(Errno::ACCESS) => {
-            Ok((rustix::fs::openat(at, path, how | OFlags::PATH, Mode::empty())?, true))
-        }
+        Err(Errno::ACCESS) => Ok((rustix::fs::openat(at, path, how | OFlags::PATH, Mode::empty())?, true)),
         other => Ok((other?, false)),
     }
 }

@@ -25,11 +25,7 @@ impl Identity {
             device: (stat.stx_dev_major, stat.stx_dev_minor),
             inode: stat.stx_ino,
             kind: stat.stx_mode & 0o170_000,
-            born: if knows_birth {
-                (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec)
-            } else {
-                (0, 0)
-            },
+            born: if knows_birth { (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec) } else { (0, 0) },
         })
     }
 }

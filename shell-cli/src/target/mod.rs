@@ -97,9 +97,7 @@ pub(crate) struct Process {
 impl Process {
     fn current() -> Self {
         let mut groups = vec![rustix::process::getegid().as_raw()];
-        groups.extend(
-            rustix::process::getgroups().unwrap_or_default().into_iter().map(|gid| gid.as_raw()),
-        );
+        groups.extend(rustix::process::getgroups().unwrap_or_default().into_iter().map(|gid| gid.as_raw()));
         let uid = rustix::process::geteuid().as_raw();
         Self { id: std::process::id(), uid, groups, umask: current_umask() }
     }

@@ -5,8 +5,7 @@ use std::io::Write as _;
 
 /// Passes names that are one plain component.
 pub fn plain(name: &[u8]) -> Result<()> {
-    let plain =
-        !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0));
+    let plain = !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0));
     if plain { Ok(()) } else { Err(Problem::ClimbsOut) }
 }
 

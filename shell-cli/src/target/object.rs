@@ -43,12 +43,8 @@ impl Object<'_> {
         let (user, group) = (user.map(Uid::from_raw), group.map(Gid::from_raw));
         match *self {
             Self::Open(fd) => rustix::fs::fchown(fd, user, group),
-            Self::Pinned(fd) | Self::PinnedLink(fd) => {
-                rustix::fs::chownat(fd, c"", user, group, AtFlags::EMPTY_PATH)
-            }
-            Self::Link(folder, name) => {
-                rustix::fs::chownat(folder, name, user, group, AtFlags::SYMLINK_NOFOLLOW)
-            }
+            Self::Pinned(fd) | Self::PinnedLink(fd) => rustix::fs::chownat(fd, c"", user, group, AtFlags::EMPTY_PATH),
+            Self::Link(folder, name) => rustix::fs::chownat(folder, name, user, group, AtFlags::SYMLINK_NOFOLLOW),
         }
     }
 
@@ -67,12 +63,8 @@ impl Object<'_> {
         let flags = XattrFlags::empty();
         match *self {
             Self::Open(fd) => rustix::fs::fsetxattr(fd, name, value, flags),
-            Self::Pinned(fd) | Self::PinnedLink(fd) => {
-                rustix::fs::setxattr(magic(fd), name, value, flags)
-            }
-            Self::Link(folder, link) => {
-                rustix::fs::lsetxattr(magic_child(folder, link), name, value, flags)
-            }
+            Self::Pinned(fd) | Self::PinnedLink(fd) => rustix::fs::setxattr(magic(fd), name, value, flags),
+            Self::Link(folder, link) => rustix::fs::lsetxattr(magic_child(folder, link), name, value, flags),
         }
     }
 
@@ -94,12 +86,8 @@ impl Object<'_> {
         let mut nothing = [0_u8; 0];
         let found = match *self {
             Self::Open(fd) => rustix::fs::fgetxattr(fd, name, &mut nothing[..]),
-            Self::Pinned(fd) | Self::PinnedLink(fd) => {
-                rustix::fs::getxattr(magic(fd), name, &mut nothing[..])
-            }
-            Self::Link(folder, link) => {
-                rustix::fs::lgetxattr(magic_child(folder, link), name, &mut nothing[..])
-            }
+            Self::Pinned(fd) | Self::PinnedLink(fd) => rustix::fs::getxattr(magic(fd), name, &mut nothing[..]),
+            Self::Link(folder, link) => rustix::fs::lgetxattr(magic_child(folder, link), name, &mut nothing[..]),
         };
         // An empty buffer asks for the length only.
         found.is_ok()
@@ -109,12 +97,8 @@ impl Object<'_> {
     pub fn set_times(&self, times: &Timestamps) -> Result<()> {
         match *self {
             Self::Open(fd) => rustix::fs::futimens(fd, times),
-            Self::Pinned(fd) | Self::PinnedLink(fd) => {
-                rustix::fs::utimensat(fd, c"", times, AtFlags::EMPTY_PATH)
-            }
-            Self::Link(folder, name) => {
-                rustix::fs::utimensat(folder, name, times, AtFlags::SYMLINK_NOFOLLOW)
-            }
+            Self::Pinned(fd) | Self::PinnedLink(fd) => rustix::fs::utimensat(fd, c"", times, AtFlags::EMPTY_PATH),
+            Self::Link(folder, name) => rustix::fs::utimensat(folder, name, times, AtFlags::SYMLINK_NOFOLLOW),
         }
     }
 
@@ -152,8 +136,7 @@ mod tests {
     fn a_pinned_pipe_takes_all_attributes() {
         let place = tempfile::tempdir().unwrap();
         let pipe = place.path().join("pipe");
-        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0)
-            .unwrap();
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         let fd = rustix::fs::open(&pipe, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()).unwrap();
         let object = Object::Pinned(fd.as_fd());
         object.set_mode(0o641).unwrap();

@@ -59,9 +59,7 @@ impl Owners {
     pub fn new(numeric: bool) -> Self {
         Self {
             users: Names::new(|name| Some(nix::unistd::User::from_name(name).ok()??.uid.as_raw())),
-            groups: Names::new(|name| {
-                Some(nix::unistd::Group::from_name(name).ok()??.gid.as_raw())
-            }),
+            groups: Names::new(|name| Some(nix::unistd::Group::from_name(name).ok()??.gid.as_raw())),
             numeric,
         }
     }

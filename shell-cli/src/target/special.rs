@@ -23,12 +23,7 @@ use rustix::io::Errno;
 /// [`Problem::WrongKind`] for files and directories, [`Problem::Occupied`],
 /// [`Problem::ClimbsOut`], [`Problem::NoSpace`], or what the system refused: devices are of class
 /// 105 for everybody but root.
-pub fn create(
-    folder: &Folder,
-    name: &[u8],
-    entry: &Entry,
-    warnings: &mut Vec<Warning>,
-) -> Result<()> {
+pub fn create(folder: &Folder, name: &[u8], entry: &Entry, warnings: &mut Vec<Warning>) -> Result<()> {
     plain(name)?;
     let (kind, number) = match entry.kind {
         EntryKind::Symlink(_) => (FileType::Symlink, 0),
@@ -62,8 +57,7 @@ pub fn create(
                 return Err(Problem::new(What::Open, Errno::STALE));
             }
             let link = kind == FileType::Symlink;
-            let object =
-                if link { Object::PinnedLink(fd.as_fd()) } else { Object::Pinned(fd.as_fd()) };
+            let object = if link { Object::PinnedLink(fd.as_fd()) } else { Object::Pinned(fd.as_fd()) };
             let (uid, gid, mode) = (stat.st_uid, stat.st_gid, stat.st_mode & 0o7777);
             let made = Made { uid, gid, mode, inherits: folder.gives_acls() };
             apply(object, folder, entry, wanted, made, warnings);
@@ -72,14 +66,7 @@ pub fn create(
     Ok(())
 }
 
-fn apply(
-    object: Object<'_>,
-    folder: &Folder,
-    entry: &Entry,
-    wanted: Wanted,
-    made: Made,
-    warnings: &mut Vec<Warning>,
-) {
+fn apply(object: Object<'_>, folder: &Folder, entry: &Entry, wanted: Wanted, made: Made, warnings: &mut Vec<Warning>) {
     let shared = folder.shared();
     attributes::apply(object, entry, wanted, made, shared, warnings);
     attributes::apply_flags(object, entry, shared, warnings);
@@ -92,13 +79,7 @@ fn apply(
 /// [`Problem::CopyWanted`] if no link is possible but writing the content again would do,
 /// [`Problem::UnsafeLink`] if another object has the source's name, [`Problem::Occupied`],
 /// [`Problem::ClimbsOut`], [`Problem::NoSpace`], or what the system refused.
-pub fn link(
-    from: &Folder,
-    from_name: &[u8],
-    expected: Option<Identity>,
-    folder: &Folder,
-    name: &[u8],
-) -> Result<()> {
+pub fn link(from: &Folder, from_name: &[u8], expected: Option<Identity>, folder: &Folder, name: &[u8]) -> Result<()> {
     plain(from_name)?;
     plain(name)?;
     let linked = place(folder, name, What::Link, |at| {
@@ -119,12 +100,9 @@ pub fn link(
         Err(Problem::Failed { what: What::Link, errno }) => Err(match errno {
             Errno::STALE if expected.is_some() => Problem::UnsafeLink,
             // Access may be denied to the source's folder only, once it has its final mode.
-            Errno::MLINK
-            | Errno::PERM
-            | Errno::ACCESS
-            | Errno::XDEV
-            | Errno::OPNOTSUPP
-            | Errno::NOENT => Problem::CopyWanted(errno),
+            Errno::MLINK | Errno::PERM | Errno::ACCESS | Errno::XDEV | Errno::OPNOTSUPP | Errno::NOENT => {
+                Problem::CopyWanted(errno)
+            }
             _ => Problem::Failed { what: What::Link, errno },
         }),
         other => other,
@@ -132,12 +110,7 @@ pub fn link(
 }
 
 /// Lets `make` make an object as `name`, or beside it and then moved over what is there.
-fn place(
-    folder: &Folder,
-    name: &[u8],
-    what: What,
-    make: impl Fn(&[u8]) -> rustix::io::Result<()>,
-) -> Result<()> {
+fn place(folder: &Folder, name: &[u8], what: What, make: impl Fn(&[u8]) -> rustix::io::Result<()>) -> Result<()> {
     match make(name) {
         Err(Errno::EXIST) => {}
         other => return other.during(what),
@@ -306,10 +279,7 @@ mod tests {
         symlink("/etc/passwd", place.path().join("f")).unwrap();
         for _ in 0..2 {
             let unsafe_link = link(root, b"f", Some(identity), root, b"g").unwrap_err();
-            assert_eq!(
-                (unsafe_link.clone(), unsafe_link.class().code()),
-                (Problem::UnsafeLink, 110)
-            );
+            assert_eq!((unsafe_link.clone(), unsafe_link.class().code()), (Problem::UnsafeLink, 110));
             assert_eq!(names(place.path()), ["f"]);
         }
         std::fs::create_dir(place.path().join("d")).unwrap();

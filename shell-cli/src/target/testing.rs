@@ -45,12 +45,7 @@ pub(crate) fn file(path: &str, mode: u32) -> Entry {
 }
 
 /// Restores `content` as `name` in `folder`.
-pub(crate) fn put(
-    folder: &Arc<Folder>,
-    name: &str,
-    entry: &Entry,
-    content: &[u8],
-) -> Result<Vec<Warning>> {
+pub(crate) fn put(folder: &Arc<Folder>, name: &str, entry: &Entry, content: &[u8]) -> Result<Vec<Warning>> {
     let mut warnings = Vec::new();
     let file = NewFile::create(folder, entry)?;
     file.write_at(0, content)?;
@@ -89,8 +84,7 @@ pub(crate) fn as_nobody(body: impl FnOnce() + Send) {
 /// The names in a directory, sorted.
 pub(crate) fn names(path: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(path).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }

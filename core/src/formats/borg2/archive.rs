@@ -16,12 +16,10 @@ pub fn parse(bytes: &[u8]) -> Result<ArchiveState> {
     let (state, version) = read(bytes).map_err(|_| Error::from(Check::Archive))?;
     match version {
         Some(VERSION) => Ok(state),
-        Some(other) => Err(Unsupported::Version {
-            format: "Borg archive",
-            version: alloc::format!("{other}"),
-            supported: "2",
+        Some(other) => {
+            Err(Unsupported::Version { format: "Borg archive", version: alloc::format!("{other}"), supported: "2" }
+                .into())
         }
-        .into()),
         None => Err(Check::Archive.into()),
     }
 }

@@ -42,8 +42,12 @@ impl Config {
 
 /// The refusal of a repository of another version.
 pub fn other_version(version: &str) -> Error {
-    Unsupported::Version { format: "Borg 2 repository", version: version.into(), supported: "only version 5, written by 2.0.0b25" }
-        .into()
+    Unsupported::Version {
+        format: "Borg 2 repository",
+        version: version.into(),
+        supported: "only version 5, written by 2.0.0b25",
+    }
+    .into()
 }
 
 #[cfg(test)]

@@ -169,7 +169,8 @@ mod tests {
     #[test]
     fn every_id_is_found_however_the_ids_are_spread() {
         // Evenly, all in one corner, and in two clusters.
-        let spreads: [fn(u32) -> u32; 3] = [|n| n.wrapping_mul(0x9e37_79b9), |n| n, |n| if n % 2 == 0 { n } else { !n }];
+        let spreads: [fn(u32) -> u32; 3] =
+            [|n| n.wrapping_mul(0x9e37_79b9), |n| n, |n| if n % 2 == 0 { n } else { !n }];
         for spread in spreads {
             let id = |n: u32| {
                 let mut id = [0; 32];

@@ -190,9 +190,7 @@ impl Opener for ObjectOpener {
         plain: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<Content, Fault> {
-        let blame = |stage: Stage| {
-            move |error: Error| error.of_chunk(unit.id).at(unit.at.offset).during(stage)
-        };
+        let blame = |stage: Stage| move |error: Error| error.of_chunk(unit.id).at(unit.at.offset).during(stage);
         let open = blame(Stage::Open);
         let verify = blame(Stage::Verify);
         let total = stored.len() as u64;

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Packtrain and Borg 2 side by side: the same repositories, in turn, on one machine.
+
+    benches/against_borg.py --borg BORG --packtrain BIN --floor BIN --small TREE --big TREE --work DIR --out DIR
+
+TREE is a folder of many small files, and one of few large files; --work keeps the repositories (made by
+BORG where missing); --out is where trees are restored to, best on a tmpfs. Caches are warm. For each row:
+median of each side, and the ratio pair by pair (median, min to max). Needs Python 3 and nothing else.
+"""
+import argparse, os, shutil, statistics, subprocess, sys, time
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("borg", "packtrain", "floor", "small", "big", "work", "out"):
+        parser.add_argument("--" + name, required=True)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--id-hash", default="sha256", choices=("sha256", "blake3"))
+    parser.add_argument("--only", default="", help="only rows whose name contains this")
+    return parser.parse_args()
+
+def environment(work):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("BORG_", "PACKTRAIN_"))}
+    env.update(BORG_PASSPHRASE="bench", BORG_BASE_DIR=os.path.join(work, "borg-home"), BORG_RELOCATED_REPO_ACCESS_IS_OK="yes")
+    return env
+
+def run(command, env, cwd):
+    """Wall seconds, CPU seconds and peak memory in MiB of one run."""
+    started = time.monotonic()
+    child = subprocess.Popen(command, env=env, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    stderr = child.stderr.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    wall = time.monotonic() - started
+    if child.returncode != 0:
+        sys.exit(f"{' '.join(command)} ended with {child.returncode}: {stderr.decode(errors='replace')}")
+    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+def fresh(out):
+    shutil.rmtree(out, ignore_errors=True)
+    os.makedirs(out)
+
+def pair(name, ours, theirs, options, env, cwd_ours, cwd_theirs):
+    """Runs both in turn; prints medians and the ratio theirs/ours."""
+    rows = []
+    for n in range(options.rounds + 1):
+        fresh(options.out)
+        b = run(theirs, env, cwd_theirs)
+        fresh(options.out)
+        a = run(ours, env, cwd_ours)
+        if n > 0:
+            rows.append((a, b))
+    fresh(options.out)
+    ratios = sorted(b[0] / a[0] for a, b in rows)
+    median = lambda pick: statistics.median(pick)
+    print(f"| {name} | {median([b[0] for _, b in rows]):.2f} s | {median([a[0] for a, _ in rows]):.2f} s "
+          f"| {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) "
+          f"| {median([a[1] for a, _ in rows]):.2f} s | {max(a[2] for a, _ in rows):.0f} MiB | {max(b[2] for _, b in rows):.0f} MiB |", flush=True)
+
+def main():
+    options = arguments()
+    os.makedirs(options.work, exist_ok=True)
+    env = environment(options.work)
+    trees = {"small": options.small, "big": options.big}
+    codecs = {"lz4": "lz4", "zstd": "zstd,3"}
+    for codec, spec in codecs.items():
+        repo = os.path.join(options.work, f"{codec}-{options.id_hash}")
+        if os.path.isdir(repo):
+            continue
+        subprocess.run([options.borg, "repo-create", "-r", repo, "-e", "aes256-ocb", "-i", options.id_hash], env=env, check=True)
+        for tree, path in trees.items():
+            subprocess.run([options.borg, "create", "-r", repo, "-C", spec, tree, "."], env=env, cwd=path, check=True)
+    out = options.out
+    print(f"aes256-ocb with {options.id_hash} ids; {options.rounds} rounds after one warm-up; {os.cpu_count()} cores")
+    print("| work | Borg | Packtrain | times faster (min to max) | CPU | memory | Borg's memory |")
+    print("|---|---|---|---|---|---|---|")
+    for codec in codecs:
+        repo = os.path.join(options.work, f"{codec}-{options.id_hash}")
+        for tree in trees:
+            row = f"extract {tree}, {codec}"
+            if options.only in row:
+                pair(row, [options.packtrain, "extract", "-r", repo, tree, "-C", out],
+                     [options.borg, "extract", "-r", repo, tree], options, env, out, out)
+        row = f"check --verify-data, {codec}"
+        if options.only in row:
+            pair(row, [options.packtrain, "check", "--verify-data", repo],
+                 [options.borg, "check", "--verify-data", "-r", repo], options, env, out, out)
+    repo = os.path.join(options.work, f"lz4-{options.id_hash}")
+    if options.only in "list small":
+        pair("list small", [options.packtrain, "list", "-r", repo, "small"],
+             [options.borg, "list", "-r", repo, "small"], options, env, out, out)
+    print("\n| workers | extract small, lz4 | CPU | extract big, lz4 | CPU |\n|---|---|---|---|---|")
+    if options.only in "workers":
+        cells = {}
+        for n in range(options.rounds + 1):
+            for jobs in (1, 2, 4, 8, 16):
+                for tree in trees:
+                    fresh(out)
+                    cell = run([options.packtrain, "extract", "-j", str(jobs), "-r", repo, tree, "-C", out], env, out)
+                    if n > 0:
+                        cells.setdefault((jobs, tree), []).append(cell)
+        for jobs in (1, 2, 4, 8, 16):
+            text = " | ".join(f"{statistics.median(c[0] for c in cells[jobs, t]):.2f} s | {statistics.median(c[1] for c in cells[jobs, t]):.2f} s" for t in trees)
+            print(f"| {jobs} | {text} |", flush=True)
+    if options.only in "floor":
+        print("\nfloor (creating, writing and dating the same files, content in memory):")
+        for tree, path in trees.items():
+            for threads in (1, 2):
+                shutil.rmtree(out, ignore_errors=True)
+                result = subprocess.run([options.floor, path, out, str(threads)], capture_output=True, text=True, check=True)
+                print(f"  {tree}: {result.stdout.strip()}", flush=True)
+    shutil.rmtree(out, ignore_errors=True)
+
+if __name__ == "__main__":
+    main()

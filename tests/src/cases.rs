@@ -1,0 +1,164 @@
+//! The table of cases, read from their `case.json` files.
+
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// One repository.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Name of the case and its folder.
+    pub name: String,
+    /// The folder.
+    pub folder: PathBuf,
+    /// All of `case.json`.
+    pub json: Map<String, Value>,
+    /// Its archives in order of time.
+    pub archives: Vec<Archive>,
+}
+
+/// One archive of a case.
+#[derive(Clone, Debug)]
+pub struct Archive {
+    /// Its name, not unique.
+    pub name: String,
+    /// Its id in hex.
+    pub id: String,
+    /// All of its map in `case.json`.
+    pub json: Map<String, Value>,
+    folder: PathBuf,
+}
+
+/// The folder of all cases.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/borg2")
+}
+
+/// Every case, in order of name.
+///
+/// # Panics
+/// If a case cannot be read: a broken table must not make tests pass.
+pub fn all() -> &'static [Case] {
+    static ALL: OnceLock<Vec<Case>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut folders: Vec<PathBuf> = std::fs::read_dir(root())
+            .expect("the folder of cases")
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.join("case.json").is_file())
+            .collect();
+        folders.sort();
+        folders.iter().map(|folder| Case::read(folder)).collect()
+    })
+}
+
+/// The case of this name.
+///
+/// # Panics
+/// If there is none.
+pub fn named(name: &str) -> &'static Case {
+    all().iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"))
+}
+
+/// The cases that can be opened.
+pub fn readable() -> Vec<&'static Case> {
+    all().iter().filter(|case| case.refused().is_none()).collect()
+}
+
+fn text(map: &Map<String, Value>, key: &str) -> Option<String> {
+    map.get(key).and_then(Value::as_str).map(Into::into)
+}
+
+impl Case {
+    fn read(folder: &Path) -> Self {
+        let bytes = std::fs::read(folder.join("case.json")).expect("case.json");
+        let json: Map<String, Value> = serde_json::from_slice(&bytes).expect("case.json is JSON");
+        let archives = json.get("archives").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let archives = archives.iter().map(|value| Archive::read(value, folder)).collect();
+        Self { name: text(&json, "case").expect("a name"), folder: folder.to_path_buf(), json, archives }
+    }
+
+    /// The repository.
+    pub fn repo(&self) -> PathBuf {
+        self.folder.join("repo")
+    }
+
+    /// The passphrase.
+    pub fn passphrase(&self) -> String {
+        text(&self.json, "passphrase").unwrap_or_default()
+    }
+
+    /// Every passphrase that opens it.
+    pub fn passphrases(&self) -> Vec<String> {
+        match self.json.get("passphrases").and_then(Value::as_array) {
+            Some(several) => several.iter().filter_map(Value::as_str).map(Into::into).collect(),
+            None => vec![self.passphrase()],
+        }
+    }
+
+    /// The key file, if the key is one.
+    pub fn keyfile(&self) -> Option<PathBuf> {
+        text(&self.json, "keyfile").map(|path| self.folder.join(path))
+    }
+
+    /// Why it must not be opened.
+    pub fn refused(&self) -> Option<String> {
+        text(&self.json, "refused")
+    }
+
+    /// The texts of a list in `case.json`, such as `lost` or `unexpected`.
+    pub fn texts(&self, key: &str) -> Vec<String> {
+        let list = self.json.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        list.iter().filter_map(Value::as_str).map(Into::into).collect()
+    }
+
+    /// The archive of this name; the first of several.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn archive(&self, name: &str) -> &Archive {
+        self.archives.iter().find(|archive| archive.name == name).unwrap_or_else(|| panic!("no archive {name}"))
+    }
+}
+
+impl Archive {
+    fn read(value: &Value, folder: &Path) -> Self {
+        let json = value.as_object().expect("an archive is a map").clone();
+        Self {
+            name: text(&json, "name").expect("a name"),
+            id: text(&json, "id").expect("an id"),
+            json,
+            folder: folder.to_path_buf(),
+        }
+    }
+
+    /// How it is named on the command line, whatever others are called.
+    pub fn spec(&self) -> String {
+        format!("aid:{}", self.id)
+    }
+
+    /// A file of the case that belongs to this archive: `expect`, `items`, `raw_items`, `expect_sparse`.
+    pub fn file(&self, key: &str) -> Option<PathBuf> {
+        text(&self.json, key).map(|path| self.folder.join(path)).filter(|path| path.is_file())
+    }
+
+    /// The JSON lines of one of its files.
+    ///
+    /// # Panics
+    /// If there is no such file, or it is not JSON.
+    pub fn lines(&self, key: &str) -> Vec<Map<String, Value>> {
+        let path = self.file(key).unwrap_or_else(|| panic!("{}: no {key}", self.name));
+        let text = std::fs::read_to_string(path).expect("a file of the case");
+        text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    }
+
+    /// Options that `tree.py` was given.
+    pub fn tree_options(&self) -> Vec<String> {
+        let list = self.json.get("tree_options").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        list.iter().filter_map(Value::as_str).map(Into::into).collect()
+    }
+
+    /// True if what borg wrote is not what is right.
+    pub fn borg_is_wrong(&self) -> bool {
+        self.json.contains_key("extract_rc")
+    }
+}
