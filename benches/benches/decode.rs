@@ -55,8 +55,9 @@ fn compress(method: Method, plain: &[u8]) -> Vec<u8> {
         Method::None => plain.to_vec(),
         Method::Lz4 => lz4_flex::block::compress(plain),
         Method::Zstd => {
-            let mut out = Vec::with_capacity(zstd_safe::compress_bound(plain.len()));
-            zstd_safe::compress(&mut out, plain, 3).expect("the buffer is large enough");
+            let mut out = vec![0; zstd_safe::compress_bound(plain.len())];
+            let len = zstd_safe::compress(out.as_mut_slice(), plain, 3).expect("the buffer is large enough");
+            out.truncate(len);
             out
         }
         Method::Zlib => {

@@ -21,6 +21,8 @@
 //! A room imports only from rooms above it in this table; `tests/tests/rooms.rs` holds it to that.
 #![no_std]
 #![forbid(unsafe_code)]
+#![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc, clippy::alloc_instead_of_core)]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::panic, clippy::string_slice))]
 
 extern crate alloc;
 

@@ -29,7 +29,7 @@ Examples:
   packtrain export-tar /backup/repo::docs - | zstd > docs.tar.zst
   packtrain check --verify-data /backup/repo
 
-An archive is named by its name, by aid:HEXPREFIX, or latest. Exit codes: packtrain exit-codes";
+An archive is named by its name, by aid:HEXPREFIX, or latest. Exit codes: packtrain help exit-codes";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -49,6 +49,7 @@ pub enum Command {
     /// Write an archive as a PAX tar stream.
     ExportTar(TarArgs),
     /// Print the table of exit codes.
+    #[command(after_help = crate::exit::TABLE)]
     ExitCodes,
     /// Print completions for a shell.
     Completions {
@@ -161,7 +162,6 @@ pub struct InfoArgs {
 
 /// Arguments of `extract`.
 #[derive(Args, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct ExtractArgs {
     #[command(flatten)]
     #[expect(missing_docs)]
@@ -235,7 +235,6 @@ pub struct CatArgs {
 
 /// Arguments of `check`.
 #[derive(Args, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct CheckArgs {
     #[command(flatten)]
     #[expect(missing_docs)]

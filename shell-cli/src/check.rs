@@ -217,7 +217,7 @@ fn verify_data(
     let mut chunks = opened.source.indexed();
     chunks.retain(|(id, _)| wanted.is_none_or(|wanted| wanted.contains(id)) && is_sampled(id, depth.sample));
     let total = chunks.len();
-    let crew = Decoders::new(opened, Keep::Nothing);
+    let crew = Decoders::new(opened, Keep::Nothing, settings);
     let mut conductor = DataPass {
         opened,
         chunks: chunks.into_iter(),

@@ -22,6 +22,19 @@ pub struct Settings {
     pub memory: u64,
 }
 
+impl Settings {
+    /// Most bytes that a worker's buffers keep between jobs, so that all workers together stay
+    /// within the bound: an unusually large object must not cost its size for the rest of the run.
+    pub fn keep(&self) -> usize {
+        let share = self.memory / (2 * self.jobs as u64);
+        usize::try_from(share).unwrap_or(usize::MAX).clamp(KEEP_MIN, KEEP_MAX)
+    }
+}
+
+/// Buffers below this are always kept, bytes.
+const KEEP_MIN: usize = 256 << 10;
+/// Buffers above this are never kept, bytes: few chunks are larger.
+const KEEP_MAX: usize = 9 << 20;
 /// Jobs handed out per worker: one in work, one waiting, so that none is idle while the
 /// conductor plans.
 const AHEAD: usize = 2;

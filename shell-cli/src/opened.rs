@@ -55,6 +55,20 @@ impl Opened {
         Ok(Self { store, port, source, kit, scratch })
     }
 
+    /// Recognises and opens the source in `store` with this passphrase: nobody is asked, and only
+    /// keys in the source are tried.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn with_passphrase(store: Arc<dyn Store>, passphrase: &Secret) -> Result<Self> {
+        let port = Port::new();
+        let kit = crate::codecs::native();
+        let locked = drive(&port, session::open(&port, kit), |need| store.serve(need))?;
+        let source = drive(&port, locked.unlock(&port, passphrase), |need| store.serve(need))?;
+        let scratch = RefCell::new(Scratch::new(kit));
+        Ok(Self { store, port, source, kit, scratch })
+    }
+
     /// Runs a future of the core, serving its needs.
     pub fn drive<T>(&self, future: impl Future<Output = T>) -> T {
         drive(&self.port, future, |need| self.store.serve(need))

@@ -4,6 +4,7 @@
 //! locked or written; symbolic links inside the source are not followed, and what is no regular
 //! file is not read. Middlemen that delay, count or damage reads implement [`Store`] around it.
 
+use core::ops::Range;
 use packtrain_core::base::{Check, Error, Kind, bytes::fit};
 use packtrain_core::plan::batch::Batch;
 use packtrain_core::platform::{Failure, Need, Opener, Reply};
@@ -98,9 +99,21 @@ const KEPT_OPEN: usize = 32;
 #[derive(Debug)]
 pub struct LocalStore {
     root: PathBuf,
-    /// Open files by name, used last last.
-    open: Mutex<Vec<(String, Arc<OwnedFd>)>>,
+    /// Open files, used last last.
+    open: Mutex<Vec<OpenFile>>,
 }
+
+#[derive(Debug)]
+struct OpenFile {
+    name: String,
+    fd: Arc<OwnedFd>,
+    /// What was announced last, in bytes from the start.
+    announced: Range<u64>,
+}
+
+/// Bytes announced at a time: batches mostly follow each other, and a call for each costs as
+/// much as it saves.
+const ANNOUNCED: u64 = 4 << 20;
 
 impl LocalStore {
     /// The source at `root`.
@@ -112,14 +125,15 @@ impl LocalStore {
         Ok(Self { root: root.to_path_buf(), open: Mutex::default() })
     }
 
-    fn file(&self, name: &str) -> Result<Arc<OwnedFd>, Errno> {
+    /// The open file `name`, and what `look` makes of its entry.
+    fn file<T>(&self, name: &str, look: impl FnOnce(&mut OpenFile) -> T) -> Result<(Arc<OwnedFd>, T), Errno> {
         // The list is whole at every moment, so a thread that panicked left nothing half-done.
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = open.iter().rposition(|(known, _)| known == name) {
-            let hit = open.remove(at);
-            let fd = hit.1.clone();
-            open.push(hit);
-            return Ok(fd);
+        if let Some(at) = open.iter().rposition(|file| file.name == name) {
+            let mut file = open.remove(at);
+            let result = (file.fd.clone(), look(&mut file));
+            open.push(file);
+            return Ok(result);
         }
         // Opening a pipe that somebody put into the source must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -131,14 +145,16 @@ impl LocalStore {
         if open.len() == KEPT_OPEN {
             open.remove(0);
         }
-        open.push((name.into(), fd.clone()));
-        Ok(fd)
+        let mut file = OpenFile { name: name.into(), fd: fd.clone(), announced: 0..0 };
+        let result = (fd, look(&mut file));
+        open.push(file);
+        Ok(result)
     }
 }
 
 impl Store for LocalStore {
     fn read_into(&self, name: &str, offset: u64, target: &mut [u8]) -> Result<usize, Errno> {
-        let fd = self.file(name)?;
+        let (fd, ()) = self.file(name, |_| ())?;
         let mut got = 0;
         while let Some(rest) = target.get_mut(got..).filter(|rest| !rest.is_empty()) {
             match rustix::io::pread(&*fd, rest, offset + got as u64) {
@@ -175,9 +191,16 @@ impl Store for LocalStore {
     }
 
     fn announce(&self, name: &str, offset: u64, len: u64) {
-        if let Ok(fd) = self.file(name) {
+        let fresh = self.file(name, |file| {
+            if file.announced.contains(&offset) && offset + len <= file.announced.end {
+                return None;
+            }
+            file.announced = offset..offset + len.max(ANNOUNCED);
+            core::num::NonZeroU64::new(file.announced.end - offset)
+        });
+        if let Ok((fd, Some(len))) = fresh {
             // Advice only: a system that does not take it reads later.
-            let _ = rustix::fs::fadvise(&*fd, offset, core::num::NonZeroU64::new(len), Advice::WillNeed);
+            let _ = rustix::fs::fadvise(&*fd, offset, Some(len), Advice::WillNeed);
         }
     }
 }

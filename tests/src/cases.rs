@@ -68,6 +68,11 @@ fn text(map: &Map<String, Value>, key: &str) -> Option<String> {
     map.get(key).and_then(Value::as_str).map(Into::into)
 }
 
+fn texts(map: &Map<String, Value>, key: &str) -> Vec<String> {
+    let list = map.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    list.iter().filter_map(Value::as_str).map(Into::into).collect()
+}
+
 impl Case {
     fn read(folder: &Path) -> Self {
         let bytes = std::fs::read(folder.join("case.json")).expect("case.json");
@@ -107,8 +112,7 @@ impl Case {
 
     /// The texts of a list in `case.json`, such as `lost` or `unexpected`.
     pub fn texts(&self, key: &str) -> Vec<String> {
-        let list = self.json.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        list.iter().filter_map(Value::as_str).map(Into::into).collect()
+        texts(&self.json, key)
     }
 
     /// The archive of this name; the first of several.
@@ -148,13 +152,17 @@ impl Archive {
     pub fn lines(&self, key: &str) -> Vec<Map<String, Value>> {
         let path = self.file(key).unwrap_or_else(|| panic!("{}: no {key}", self.name));
         let text = std::fs::read_to_string(path).expect("a file of the case");
-        text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+        text.lines().map(crate::tree::from_python).collect()
+    }
+
+    /// The texts of a list in its map, such as `mtime_free`.
+    pub fn texts(&self, key: &str) -> Vec<String> {
+        texts(&self.json, key)
     }
 
     /// Options that `tree.py` was given.
     pub fn tree_options(&self) -> Vec<String> {
-        let list = self.json.get("tree_options").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        list.iter().filter_map(Value::as_str).map(Into::into).collect()
+        self.texts("tree_options")
     }
 
     /// True if what borg wrote is not what is right.

@@ -110,6 +110,13 @@ impl Call {
         Self { command, home }
     }
 
+    /// With more arguments.
+    #[must_use]
+    pub fn args<I: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = I>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
     /// With what opens `case`.
     #[must_use]
     pub fn opening(self, case: &Case) -> Self {

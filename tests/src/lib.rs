@@ -11,6 +11,7 @@
 //! | [`middlemen`] | stores that delay, count or damage reads |
 //! | [`inside`] | runs packtrain as a library, in this process |
 //! | [`spread`](mod@spread) | many checks on two threads, every failure named |
+//! | [`writer`] | a writer of small repositories, for what no case holds |
 //!
 //! Nothing here decides what is right: that is in the cases, in `tree.py`, and in the tests.
 
@@ -23,3 +24,4 @@ pub mod repository;
 pub mod snapshot;
 pub mod spread;
 pub mod tree;
+pub mod writer;

@@ -394,8 +394,9 @@ fn lz4(plain: &[u8]) -> Vec<u8> {
 }
 
 fn zstd(plain: &[u8], level: i32) -> Vec<u8> {
-    let mut out = Vec::with_capacity(zstd_safe::compress_bound(plain.len()));
-    zstd_safe::compress(&mut out, plain, level).expect("compressing to memory");
+    let mut out = vec![0; zstd_safe::compress_bound(plain.len())];
+    let len = zstd_safe::compress(out.as_mut_slice(), plain, level).expect("compressing to memory");
+    out.truncate(len);
     out
 }
 

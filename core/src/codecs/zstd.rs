@@ -73,7 +73,13 @@ pub fn content_size(frame: &[u8]) -> Option<u64> {
     let (&descriptor, rest) = rest.split_first()?;
     let single_segment = descriptor & 0x20 != 0;
     // Window descriptor, unless the content is the window; then the dictionary id.
-    let skipped = usize::from(!single_segment) + [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let skipped = usize::from(!single_segment)
+        + match descriptor & 3 {
+            0 => 0,
+            1 => 1,
+            2 => 2,
+            _ => 4,
+        };
     let rest = rest.get(skipped..)?;
     match descriptor >> 6 {
         0 if single_segment => rest.first().map(|&size| size.into()),

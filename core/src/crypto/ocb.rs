@@ -182,7 +182,7 @@ fn encipher(aes: &Aes256, block: u128) -> u128 {
 fn double(block: u128) -> u128 {
     let value = u128::from_be_bytes(block.to_ne_bytes());
     // Without a branch: the value is secret.
-    let folded = value << 1 ^ (value >> 127) * 0x87;
+    let folded = (value << 1) ^ ((value >> 127) * 0x87);
     u128::from_ne_bytes(folded.to_be_bytes())
 }
 

@@ -103,7 +103,7 @@ pub trait Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listed {
     /// An entry.
-    Entry(Entry),
+    Entry(Box<Entry>),
     /// An item that must not be restored, with the raw path and the reason.
     Refused {
         /// Raw path as stored.

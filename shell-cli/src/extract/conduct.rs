@@ -207,7 +207,6 @@ impl<'a> Restorer<'a> {
                 "internal: a file is finished while it is written; please report this",
             ));
         };
-        let entry = Box::new(entry);
         let result = match problem {
             Some(problem) => self.failed(&entry, &problem),
             None => self.damaged(entry, &spot, file, bad),

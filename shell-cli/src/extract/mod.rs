@@ -81,7 +81,7 @@ pub fn extract(
 ) -> Result<()> {
     let target = Target::open(target, options.policy.clone())
         .map_err(|problem| crate::exit::Failure::new(crate::exit::ERROR, format!("{}: {problem}", target.display())))?;
-    let crew = worker::Writers::new(opened);
+    let crew = worker::Writers::new(opened, settings);
     let planner = plan::Planner::new(opened, archive, selection, target, options);
     let mut conductor = conduct::Restorer::new(planner, options, messages);
     line::run(settings, &crew, cancelled, &mut conductor)?;

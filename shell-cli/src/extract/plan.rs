@@ -182,7 +182,7 @@ impl<'a> Planner<'a> {
         }
         self.opened.store.announce_batch(&*self.opened.source.opener(), &batch);
         let load = Load { units: tasks.len() as u64, ..batch.load(0) };
-        Next::Job(load, Job { batch, tasks, fetched: None })
+        Next::Job(load, Job { batch, tasks: tasks.into(), results: Vec::new(), fetched: None })
     }
 
     /// True if the line must run empty before this entry is planned.
@@ -226,7 +226,7 @@ impl<'a> Planner<'a> {
         let Some(path) = self.selection.target(&entry.path).map(<[u8]>::to_vec) else { return Ok(()) };
         if path == b"." {
             if let Some(root) = self.stack.first_mut() {
-                root.entry = Some(Box::new(entry));
+                root.entry = Some(entry);
             }
             return Ok(());
         }
@@ -254,11 +254,11 @@ impl<'a> Planner<'a> {
         self.plan_content(entry, spot)
     }
 
-    fn plan_content(&mut self, entry: Entry, spot: Spot) -> Result<()> {
+    fn plan_content(&mut self, entry: Box<Entry>, spot: Spot) -> Result<()> {
         if let Some(group) = entry.link_group
             && !self.groups.insert(group)
         {
-            self.tasks.push(Task::Later(Later::Link { entry: Box::new(entry), spot }));
+            self.tasks.push(Task::Later(Later::Link { entry, spot }));
             return Ok(());
         }
         match &entry.kind {
@@ -270,7 +270,7 @@ impl<'a> Planner<'a> {
                 let large = entry.content_len() > Pace::PLAIN_MAX || chunks.len() > Pace::UNITS_MAX;
                 if !large {
                     let pieces = self.pieces(&entry, 0, 0, chunks.len(), None)?;
-                    self.tasks.push(Task::File { entry: Box::new(entry), spot, pieces });
+                    self.tasks.push(Task::File { entry, spot, pieces });
                     return Ok(());
                 }
                 match NewFile::create(&spot.folder, &entry) {
@@ -285,7 +285,7 @@ impl<'a> Planner<'a> {
                     }
                 }
             }
-            _ => self.tasks.push(Task::Node { entry: Box::new(entry), spot }),
+            _ => self.tasks.push(Task::Node { entry, spot }),
         }
         Ok(())
     }
@@ -357,7 +357,7 @@ impl<'a> Planner<'a> {
                 && let Some(job) = line.queued_mut(*ticket)
             {
                 let piece = Piece { chunk, offset: place, len: reference.size, source: PieceSource::Unit(*unit) };
-                job.tasks.push(Task::Part { big: (*big).clone(), pieces: vec![piece] });
+                job.tasks.push_back(Task::Part { big: (*big).clone(), pieces: vec![piece] });
                 continue;
             }
             let unit = Unit { id: reference.id, at, size: Some(reference.size), role: Role::Content };
@@ -400,9 +400,9 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn make_folder(&mut self, entry: Entry, path: &[u8], spot: &Spot) {
+    fn make_folder(&mut self, entry: Box<Entry>, path: &[u8], spot: &Spot) {
         match spot.folder.child(&spot.name, Make::Entry(&entry)) {
-            Ok((folder, _)) => self.push(folder, path.to_vec(), Some(Box::new(entry))),
+            Ok((folder, _)) => self.push(folder, path.to_vec(), Some(entry)),
             Err(problem) => self.say(entry.path, Saying::Problem(problem)),
         }
     }

@@ -4,14 +4,17 @@ use crate::target::{Finished, Folder, NewFile, Problem, SavedTimes, Warning};
 use packtrain_core::base::{Error, Fault};
 use packtrain_core::objects::Entry;
 use packtrain_core::plan::batch::Batch;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// One job: what to fetch and decode, and what to do with it, in order.
 pub struct Job {
     /// The stored objects.
     pub batch: Batch,
-    /// What to do.
-    pub tasks: Vec<Task>,
+    /// What to do, in order.
+    pub tasks: VecDeque<Task>,
+    /// What is done so far.
+    pub results: Vec<TaskDone>,
     /// The stored bytes, where a reader fetched them ahead.
     pub fetched: Option<Fetched>,
 }
@@ -71,7 +74,7 @@ pub struct BadPiece {
 /// A file too large for one batch: several workers write to it.
 pub struct BigFile {
     /// The entry.
-    pub entry: Entry,
+    pub entry: Box<Entry>,
     /// Where it goes.
     pub spot: Spot,
     /// The file.
@@ -148,6 +151,34 @@ pub enum Saying {
     Gap(Error),
     /// The file exists and is left as it is.
     Kept,
+}
+
+/// What a worker brought about.
+pub enum Effect {
+    /// It tried to make an object.
+    Made(Outcome),
+    /// It wrote pieces of a big file: the bad ones, and the first write error.
+    Written(Vec<BadPiece>, Option<Problem>),
+    /// Nothing: the task is the conductor's.
+    None,
+}
+
+impl Task {
+    /// The task's result, given its effect.
+    pub fn done(self, effect: Effect) -> TaskDone {
+        match (self, effect) {
+            (Self::File { entry, spot, .. } | Self::Node { entry, spot }, Effect::Made(outcome)) => {
+                TaskDone::Made { entry, spot, outcome }
+            }
+            (Self::Part { big, .. }, Effect::Written(bad, problem)) => TaskDone::Part { big, bad, problem },
+            (Self::Later(later), _) => TaskDone::Later(later),
+            // No other pair is made; it would mean that nothing was done.
+            (Self::File { entry, spot, .. } | Self::Node { entry, spot }, _) => {
+                TaskDone::Made { entry, spot, outcome: Outcome::Failed(Problem::WrongKind) }
+            }
+            (Self::Part { big, .. }, _) => TaskDone::Part { big, bad: Vec::new(), problem: Some(Problem::WrongKind) },
+        }
+    }
 }
 
 /// A job's results, one per task, in order.

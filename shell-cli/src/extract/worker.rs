@@ -1,7 +1,7 @@
 //! A worker of an extraction: decodes a batch and writes it where it belongs.
 
-use super::task::{BadPiece, Done, Fetched, Job, Outcome, Piece, PieceSource, Task, TaskDone};
-use crate::line::Crew;
+use super::task::{BadPiece, Done, Effect, Fetched, Job, Outcome, Piece, PieceSource, Task};
+use crate::line::{Crew, Settings};
 use crate::opened::Opened;
 use crate::store::Store;
 use crate::target::{Finished, NewFile, Problem, special};
@@ -10,24 +10,23 @@ use packtrain_core::engine::Bench;
 use packtrain_core::objects::Entry;
 use packtrain_core::plan::batch::Batch;
 use packtrain_core::platform::{Kit, Opener, Scratch};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// A worker's buffers are given back when a batch left them larger than this, bytes.
-pub const KEEP: usize = 12 << 20;
 
 /// The crew that writes files.
 pub struct Writers {
     store: Arc<dyn Store>,
     opener: Arc<dyn Opener>,
     kit: Kit,
+    /// Bytes that buffers keep between jobs.
+    keep: usize,
 }
 
 impl Writers {
     /// Writers for one source.
-    pub fn new(opened: &Opened) -> Self {
-        Self { store: opened.store.clone(), opener: opened.source.opener(), kit: opened.kit }
+    pub fn new(opened: &Opened, settings: &Settings) -> Self {
+        Self { store: opened.store.clone(), opener: opened.source.opener(), kit: opened.kit, keep: settings.keep() }
     }
 }
 
@@ -55,51 +54,51 @@ impl Crew for Writers {
             }
             None => self.store.fetch(&*self.opener, &job.batch, &mut bench.stored),
         };
-        let mut decoder = Decoder {
-            batch: &job.batch,
-            failures: &failures,
-            opener: &*self.opener,
-            bench,
-            uses: uses(&job.tasks, job.batch.units.len()),
-            kept: HashMap::new(),
-        };
-        let results = job.tasks.drain(..).map(|task| decoder.perform(task)).collect();
-        let plain = job.batch.plain;
-        bench.trim(KEEP);
-        (Done { results, plain, nanos: started.elapsed().as_nanos() as u64 }, 0)
+        let Job { batch, tasks, results, .. } = job;
+        let uses = uses(tasks, batch.units.len());
+        let mut decoder =
+            Decoder { batch, failures: &failures, opener: &*self.opener, bench, uses, kept: HashMap::new() };
+        // A task leaves the queue only when it is done, so that a panic loses none.
+        while let Some(task) = tasks.front() {
+            let effect = decoder.perform(task);
+            if let Some(task) = tasks.pop_front() {
+                results.push(task.done(effect));
+            }
+        }
+        bench.trim(self.keep);
+        let results = core::mem::take(results);
+        (Done { results, plain: batch.plain, nanos: started.elapsed().as_nanos() as u64 }, 0)
     }
 
     fn lost(&self, job: Job) -> Done {
-        let fault = || Error::from(Check::Worker).during(Stage::Worker);
-        let results = job
-            .tasks
-            .into_iter()
-            .filter_map(|task| match task {
-                Task::File { entry, spot, .. } | Task::Node { entry, spot } => {
-                    let bad = BadPiece { chunk: 0, offset: 0, fault: fault() };
-                    let outcome = match NewFile::create(&spot.folder, &entry) {
-                        Ok(file) => Outcome::Damaged(Box::new(file), vec![bad]),
-                        Err(problem) => Outcome::Failed(problem),
-                    };
-                    Some(TaskDone::Made { entry, spot, outcome })
-                }
-                Task::Part { big, pieces } => {
-                    let bad = pieces.iter().map(|piece| BadPiece {
-                        chunk: piece.chunk,
-                        offset: piece.offset,
-                        fault: fault(),
-                    });
-                    Some(TaskDone::Part { bad: bad.collect(), big, problem: None })
-                }
-                Task::Later(later) => Some(TaskDone::Later(later)),
-            })
-            .collect();
+        let mut results = job.results;
+        results.extend(job.tasks.into_iter().map(|task| {
+            let effect = lose(&task);
+            task.done(effect)
+        }));
         Done { results, plain: 0, nanos: 0 }
     }
 }
 
+/// The effect of a task whose worker panicked: all its content is faulty.
+fn lose(task: &Task) -> Effect {
+    let bad = |pieces: &[Piece]| {
+        let fault = Error::from(Check::Worker).during(Stage::Worker);
+        pieces.iter().map(|piece| BadPiece { chunk: piece.chunk, offset: piece.offset, fault: fault.clone() }).collect()
+    };
+    match task {
+        Task::File { entry, spot, pieces } => Effect::Made(match NewFile::create(&spot.folder, entry) {
+            Ok(file) => Outcome::Damaged(Box::new(file), bad(pieces)),
+            Err(problem) => Outcome::Failed(problem),
+        }),
+        Task::Part { pieces, .. } => Effect::Written(bad(pieces), None),
+        Task::Node { .. } => Effect::Made(Outcome::Failed(Problem::WrongKind)),
+        Task::Later(_) => Effect::None,
+    }
+}
+
 /// How often each unit of a batch is wanted.
-fn uses(tasks: &[Task], units: usize) -> Vec<u32> {
+fn uses(tasks: &VecDeque<Task>, units: usize) -> Vec<u32> {
     let mut uses = vec![0; units];
     for task in tasks {
         let (Task::File { pieces, .. } | Task::Part { pieces, .. }) = task else { continue };
@@ -137,26 +136,24 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn perform(&mut self, task: Task) -> TaskDone {
+    fn perform(&mut self, task: &Task) -> Effect {
         match task {
             Task::File { entry, spot, pieces } => {
-                let outcome = self.write_file(&entry, &spot.folder, &spot.name, &pieces);
-                TaskDone::Made { entry, spot, outcome }
+                Effect::Made(self.write_file(entry, &spot.folder, &spot.name, pieces))
             }
             Task::Part { big, pieces } => {
                 let mut bad = Vec::new();
-                let problem = self.write_pieces(&big.file, &pieces, &mut bad).err();
-                TaskDone::Part { big, bad, problem }
+                let problem = self.write_pieces(&big.file, pieces, &mut bad).err();
+                Effect::Written(bad, problem)
             }
             Task::Node { entry, spot } => {
                 let mut warnings = Vec::new();
-                let outcome = match special::create(&spot.folder, &spot.name, &entry, &mut warnings) {
+                Effect::Made(match special::create(&spot.folder, &spot.name, entry, &mut warnings) {
                     Ok(()) => Outcome::Complete(Finished::Complete, warnings),
                     Err(problem) => Outcome::Failed(problem),
-                };
-                TaskDone::Made { entry, spot, outcome }
+                })
             }
-            Task::Later(later) => TaskDone::Later(later),
+            Task::Later(_) => Effect::None,
         }
     }
 

@@ -31,6 +31,8 @@ pub struct Decoders {
     opener: Arc<dyn Opener>,
     kit: Kit,
     keep: Keep,
+    /// Bytes that buffers keep between jobs.
+    spare: usize,
 }
 
 /// What becomes of plaintext.
@@ -68,8 +70,14 @@ pub struct Decoded {
 
 impl Decoders {
     /// Decoders for one source.
-    pub fn new(opened: &Opened, keep: Keep) -> Self {
-        Self { store: opened.store.clone(), opener: opened.source.opener(), kit: opened.kit, keep }
+    pub fn new(opened: &Opened, keep: Keep, settings: &Settings) -> Self {
+        Self {
+            store: opened.store.clone(),
+            opener: opened.source.opener(),
+            kit: opened.kit,
+            keep,
+            spare: settings.keep(),
+        }
     }
 }
 
@@ -115,7 +123,7 @@ impl Crew for Decoders {
             Ok(plain)
         });
         let units = units.collect();
-        bench.trim(crate::extract::worker::KEEP);
+        bench.trim(self.spare);
         (Decoded { units, nanos: started.elapsed().as_nanos() as u64, plain: job.batch.plain }, held)
     }
 
@@ -140,7 +148,7 @@ pub fn stream(
     messages: &mut Messages,
     cancelled: &AtomicBool,
 ) -> Result<()> {
-    let crew = Decoders::new(opened, Keep::Plain);
+    let crew = Decoders::new(opened, Keep::Plain, settings);
     let mut streamer = Streamer {
         opened,
         catalog: opened.source.catalog(archive),
@@ -254,7 +262,7 @@ impl Streamer<'_> {
             return;
         }
         let Some(path) = self.selection.target(&entry.path).map(<[u8]>::to_vec) else { return };
-        let entry = Box::new(Entry { path, ..entry });
+        let entry = Box::new(Entry { path, ..*entry });
         if self.sink.links()
             && let Some(group) = entry.link_group
         {

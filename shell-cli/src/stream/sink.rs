@@ -23,7 +23,7 @@ pub trait Sink {
     /// # Errors
     /// If the output cannot be written.
     fn zeros(&mut self, mut count: u64) -> Result<()> {
-        const BLOCK: [u8; 64 << 10] = [0; 64 << 10];
+        static BLOCK: [u8; 64 << 10] = [0; 64 << 10];
         while count > 0 {
             let step = count.min(BLOCK.len() as u64);
             self.data(&BLOCK[..step as usize])?;

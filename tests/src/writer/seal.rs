@@ -6,7 +6,7 @@ use base64ct::{Base64, Encoding};
 use chacha20poly1305::ChaCha20Poly1305;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ocb3::Ocb3;
-use ocb3::aead::{AeadInOut, KeyInit as _};
+use ocb3::aead::AeadInOut;
 use sha2::{Digest, Sha256};
 
 /// One of the six crypto suites.

@@ -49,7 +49,7 @@ impl Index {
     /// stretch around that guess is widened until it holds the id, then searched.
     pub fn find(&self, id: &Id) -> Option<&Slot> {
         let len = self.0.len();
-        let guess = (u128::from(id.prefix()) * len as u128 >> 64) as usize;
+        let guess = ((u128::from(id.prefix()) * len as u128) >> 64) as usize;
         let mut reach = 16;
         let (low, high) = loop {
             let (low, high) = (guess.saturating_sub(reach), guess.saturating_add(reach).min(len));

@@ -3,7 +3,7 @@
 use super::msgpack::{Flaw, Read, Reader};
 use crate::base::limits;
 use crate::objects::{Acl, ChunkRef, Entry, EntryKind, Time};
-use alloc::{string::String, vec::Vec};
+use alloc::{boxed::Box, string::String, vec::Vec};
 
 /// Largest sum of one item's extended attributes, bytes (borg2.md 15.2).
 const XATTRS_MAX: usize = 16 << 20;
@@ -12,7 +12,7 @@ const XATTRS_MAX: usize = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// An entry to list and restore.
-    Entry(Entry),
+    Entry(Box<Entry>),
     /// A well-formed item that must not be restored: an unsafe path or an unknown type.
     Refused {
         /// The raw path as stored.
@@ -52,8 +52,8 @@ pub fn parse(bytes: &[u8]) -> Read<(Item, usize)> {
     finish(fields, entry).map(|item| (item, reader.position()))
 }
 
-fn blank() -> Entry {
-    Entry {
+fn blank() -> Box<Entry> {
+    Box::new(Entry {
         path: Vec::new(),
         kind: EntryKind::Directory,
         mode: 0,
@@ -72,7 +72,7 @@ fn blank() -> Entry {
         acl: Acl::default(),
         flags: 0,
         digests: Vec::new(),
-    }
+    })
 }
 
 fn field(key: &[u8], reader: &mut Reader<'_>, fields: &mut Fields, entry: &mut Entry) -> Read<()> {
@@ -180,7 +180,7 @@ fn pairs<'a, T>(reader: &mut Reader<'a>, mut read: impl FnMut(&mut Reader<'a>) -
     Ok(list)
 }
 
-fn finish(fields: Fields, mut entry: Entry) -> Read<Item> {
+fn finish(fields: Fields, mut entry: Box<Entry>) -> Read<Item> {
     let Fields { path, mode, chunks, target, source, rdev, part } = fields;
     let stored = path.ok_or(Flaw::Malformed)?;
     if part {
