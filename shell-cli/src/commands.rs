@@ -162,6 +162,12 @@ fn find<'a>(archives: &'a [Archive], name: &str) -> Result<&'a Archive> {
     })
 }
 
+/// The readable archive that `name` stands for.
+fn choose(opened: &Opened, name: &str, deleted: bool) -> Result<ArchiveState> {
+    let archives = archives(opened, deleted)?;
+    find(&archives, name).and_then(state).cloned()
+}
+
 fn state(archive: &Archive) -> Result<&ArchiveState> {
     archive.state.as_ref().map_err(|error| {
         Failure::new(exit::INTEGRITY, format!("archive {} cannot be read: {}", archive.id, describe(error)))
@@ -298,14 +304,13 @@ fn extract(args: &ExtractArgs, messages: &mut Messages, cancelled: &AtomicBool) 
     let selection = selection(&args.choice, &words.rest, args.strip_components)?;
     let settings = settings(&args.power)?;
     let opened = open(&words, messages)?;
-    let archives = archives(&opened, args.common.deleted)?;
-    let archive = state(find(&archives, name)?)?;
+    let archive = choose(&opened, name, args.common.deleted)?;
     if args.dry_run || args.stdout {
         let on_damage = args.on_damage.into();
         let mut out = Concat::new(BufWriter::new(std::io::stdout()));
         let mut nothing = Concat::new(std::io::sink());
         let sink: &mut dyn Sink = if args.stdout { &mut out } else { &mut nothing };
-        stream::stream(&opened, archive, &selection, sink, on_damage, &settings, messages, cancelled)?;
+        stream::stream(&opened, &archive, &selection, sink, on_damage, &settings, messages, cancelled)?;
     } else {
         let policy = Policy {
             numeric_ids: args.numeric_ids,
@@ -318,7 +323,7 @@ fn extract(args: &ExtractArgs, messages: &mut Messages, cancelled: &AtomicBool) 
         let overwrite = if args.resume { Overwrite::IfChanged } else { args.overwrite.into() };
         let options = Options { policy, on_damage: args.on_damage.into(), overwrite };
         let target = args.target.as_deref().unwrap_or(Path::new("."));
-        extract::extract(&opened, archive, &selection, target, &options, &settings, messages, cancelled)?;
+        extract::extract(&opened, &archive, &selection, target, &options, &settings, messages, cancelled)?;
     }
     tell_unused(&selection, messages);
     tell_notices(&opened, messages);
@@ -336,10 +341,9 @@ fn cat(args: &CatArgs, messages: &mut Messages, cancelled: &AtomicBool) -> Resul
     let selection = selection(&choice, &words.rest, 0)?;
     let settings = settings(&args.power)?;
     let opened = open(&words, messages)?;
-    let archives = archives(&opened, args.common.deleted)?;
-    let archive = state(find(&archives, name)?)?;
+    let archive = choose(&opened, name, args.common.deleted)?;
     let mut sink = Concat::new(BufWriter::new(std::io::stdout()));
-    stream::stream(&opened, archive, &selection, &mut sink, args.on_damage.into(), &settings, messages, cancelled)?;
+    stream::stream(&opened, &archive, &selection, &mut sink, args.on_damage.into(), &settings, messages, cancelled)?;
     tell_unused(&selection, messages);
     tell_notices(&opened, messages);
     Ok(())
@@ -355,8 +359,7 @@ fn export_tar(args: &TarArgs, messages: &mut Messages, cancelled: &AtomicBool) -
     let selection = selection(&args.choice, paths, args.strip_components)?;
     let settings = settings(&args.power)?;
     let opened = open(&words, messages)?;
-    let archives = archives(&opened, args.common.deleted)?;
-    let archive = state(find(&archives, name)?)?;
+    let archive = choose(&opened, name, args.common.deleted)?;
     let out: Box<dyn Write> = if file == "-" {
         Box::new(std::io::stdout())
     } else {
@@ -364,7 +367,7 @@ fn export_tar(args: &TarArgs, messages: &mut Messages, cancelled: &AtomicBool) -
         Box::new(made.map_err(|error| Failure::new(exit::ERROR, format!("{file}: {error}")))?)
     };
     let mut sink = TarSink::new(BufWriter::with_capacity(256 << 10, out));
-    stream::stream(&opened, archive, &selection, &mut sink, args.on_damage.into(), &settings, messages, cancelled)?;
+    stream::stream(&opened, &archive, &selection, &mut sink, args.on_damage.into(), &settings, messages, cancelled)?;
     tell_unused(&selection, messages);
     tell_notices(&opened, messages);
     Ok(())
