@@ -99,7 +99,8 @@ fn field(key: &[u8], reader: &mut Reader<'_>, fields: &mut Fields, entry: &mut E
         b"acl_default" => entry.acl.default = optional(reader, blob)?.unwrap_or_default(),
         b"acl_nfs4" => entry.acl.nfs4 = optional(reader, blob)?.unwrap_or_default(),
         b"acl_extended" => entry.acl.extended = optional(reader, blob)?.unwrap_or_default(),
-        b"bsdflags" => entry.flags = optional(reader, Reader::int)?.unwrap_or(0),
+        // Bits above the low 32 have no meaning anywhere; they must not cost the entry.
+        b"bsdflags" => entry.flags = optional(reader, Reader::int::<i64>)?.unwrap_or(0) as u32,
         b"digests" => entry.digests = optional(reader, digests)?.unwrap_or_default(),
         b"part" => {
             fields.part = true;
