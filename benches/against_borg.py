@@ -20,7 +20,7 @@ def arguments():
 
 def environment(work):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("BORG_", "PACKTRAIN_"))}
-    env.update(BORG_PASSPHRASE="bench", BORG_BASE_DIR=os.path.join(work, "borg-home"), BORG_RELOCATED_REPO_ACCESS_IS_OK="yes")
+    env.update(BORG_PASSPHRASE="test", BORG_BASE_DIR=os.path.join(work, "borg-home"), BORG_RELOCATED_REPO_ACCESS_IS_OK="yes")
     return env
 
 def run(command, env, cwd):

@@ -277,13 +277,9 @@ impl Conductor<Decoders> for DataPass<'_> {
         let units = self.batches.pop_front().unwrap_or_default();
         let stored = units.iter().map(|unit| u64::from(unit.at.len)).sum();
         self.pace.observe(stored, done.nanos);
-        let opener = self.opened.source.opener();
         for (unit, result) in units.iter().zip(done.units) {
             self.verified += 1;
             if let Err(fault) = result {
-                let error =
-                    fault.error.in_object(&opener.object_name(unit.at.object)).at(unit.at.offset).of_chunk(unit.id);
-                let fault = Fault { error, ..fault };
                 self.messages.damage(b"", &format!("{} (stage {})", describe(&fault.error), fault.stage.name()));
                 self.bad.insert(unit.id, fault);
             }

@@ -41,8 +41,10 @@ impl Bench {
         if let Some(error) = failure {
             return Err(blame(error.clone(), unit));
         }
-        let stored = self.stored.get_mut(range.clone()).ok_or_else(|| blame(Check::Truncated.into(), unit))?;
-        let content = opener.open(unit, stored, &mut self.plain, &mut self.scratch)?;
+        // A fault names the object, which only whoever knows the opener can do.
+        let named = |fault: Fault| Fault { error: fault.error.in_object(&opener.object_name(unit.at.object)), ..fault };
+        let stored = self.stored.get_mut(range.clone()).ok_or_else(|| named(blame(Check::Truncated.into(), unit)))?;
+        let content = opener.open(unit, stored, &mut self.plain, &mut self.scratch).map_err(named)?;
         Ok(match content {
             Content::Stored(inner) => Content::Stored(range.start + inner.start..range.start + inner.end),
             plain => plain,

@@ -14,6 +14,9 @@ const SIZE_MAX: u64 = 0o777_7777_7777;
 /// Tar's block, bytes.
 const BLOCK: u64 = 512;
 
+/// Keywords and values of a PAX header.
+type Pax = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Writes a tar stream.
 pub struct TarSink<W: Write> {
     tar: Builder<W>,
@@ -28,7 +31,7 @@ impl<W: Write> TarSink<W> {
     }
 
     fn header(&mut self, entry: &Entry, link: Option<&[u8]>) -> Result<()> {
-        let mut pax: Vec<(String, Vec<u8>)> = Vec::new();
+        let mut pax: Pax = Vec::new();
         let mut header = Header::new_ustar();
         let kind = match (&entry.kind, link) {
             (_, Some(_)) => EntryType::Link,
@@ -82,12 +85,7 @@ impl<W: Write> TarSink<W> {
         }
         if link.is_none() {
             for (name, value) in &entry.xattrs {
-                // A keyword ends at its equals sign and is UTF-8; other names have no tar form.
-                if let Ok(name) = core::str::from_utf8(name)
-                    && !name.contains(['=', '\0'])
-                {
-                    pax.push((format!("SCHILY.xattr.{name}"), value.clone()));
-                }
+                pax.push((attribute_keyword(name), value.clone()));
             }
             for (key, acl) in [("SCHILY.acl.access", &entry.acl.access), ("SCHILY.acl.default", &entry.acl.default)] {
                 if !acl.is_empty() {
@@ -96,16 +94,45 @@ impl<W: Write> TarSink<W> {
             }
         }
         if !pax.is_empty() {
-            let pairs = pax.iter().map(|(key, value)| (key.as_str(), value.as_slice()));
-            self.tar.append_pax_extensions(pairs).map_err(output_failed)?;
+            // Names of attributes need not be UTF-8, so the records are made here.
+            let records: Vec<u8> = pax.iter().flat_map(|(key, value)| record(key, value)).collect();
+            let mut extension = Header::new_ustar();
+            extension.set_entry_type(EntryType::XHeader);
+            extension.set_size(records.len() as u64);
+            extension.set_cksum();
+            self.tar.append(&extension, records.as_slice()).map_err(output_failed)?;
         }
         header.set_cksum();
         self.tar.get_mut().write_all(header.as_bytes()).map_err(output_failed)
     }
 }
 
+/// The keyword of an extended attribute. A keyword ends at its equals sign; GNU tar writes one in
+/// a name as `%3D`, and `%` as `%25`.
+fn attribute_keyword(name: &[u8]) -> Vec<u8> {
+    let mut keyword = b"SCHILY.xattr.".to_vec();
+    for byte in name {
+        match byte {
+            b'%' => keyword.extend(b"%25"),
+            b'=' => keyword.extend(b"%3D"),
+            other => keyword.push(*other),
+        }
+    }
+    keyword
+}
+
+/// One PAX record: its length in decimal, which counts itself, then `key=value`.
+fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let rest = key.len() + value.len() + 3;
+    let mut digits = 1;
+    while (rest + digits).to_string().len() > digits {
+        digits += 1;
+    }
+    [format!("{} ", rest + digits).as_bytes(), key, b"=", value, b"\n"].concat()
+}
+
 /// Puts `text` into a header field, or into a PAX record where it does not fit or is not ASCII.
-fn text_field(field: &mut [u8], text: &[u8], key: &str, pax: &mut Vec<(String, Vec<u8>)>) {
+fn text_field(field: &mut [u8], text: &[u8], key: &str, pax: &mut Pax) {
     let fits = text.len() <= field.len();
     for (to, from) in field.iter_mut().zip(text) {
         *to = *from;
@@ -115,7 +142,7 @@ fn text_field(field: &mut [u8], text: &[u8], key: &str, pax: &mut Vec<(String, V
     }
 }
 
-fn number(id: Option<i64>, key: &str, pax: &mut Vec<(String, Vec<u8>)>) -> u64 {
+fn number(id: Option<i64>, key: &str, pax: &mut Pax) -> u64 {
     let id = id.and_then(|id| u64::try_from(id).ok()).unwrap_or(0);
     if id > OCTAL_MAX {
         pax.push((key.into(), id.to_string().into_bytes()));
@@ -170,6 +197,15 @@ impl<W: Write> Sink for TarSink<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_count_themselves() {
+        assert_eq!(record(b"a", b"b"), b"6 a=b\n");
+        assert_eq!(record(b"path", &[b'x'; 90]).len(), 99);
+        assert!(record(b"path", &[b'x'; 90]).starts_with(b"99 path="));
+        assert!(record(b"path", &[b'x'; 91]).starts_with(b"101 path="));
+        assert_eq!(attribute_keyword(b"user.a=%\xff"), b"SCHILY.xattr.user.a%3D%25\xff");
+    }
 
     #[test]
     fn times_before_1970() {

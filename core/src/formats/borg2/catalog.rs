@@ -25,7 +25,17 @@ pub struct ItemStream<'a> {
     enough: usize,
     /// After lost bytes: an item may start anywhere.
     searching: bool,
+    /// Bytes are lost after those in the buffer.
+    lost: Option<Error>,
+    /// Nothing comes after the bytes in the buffer.
+    ended: bool,
 }
+
+/// Bytes of a candidate that a search looks at first...
+const GLANCE: usize = 64 << 10;
+/// ...and how many candidates per buffer it looks at in full: without a bound, bytes in which an
+/// item could start anywhere would cost the square of their number.
+const FULL_LOOKS: usize = 16;
 
 impl<'a> ItemStream<'a> {
     /// The stream behind an archive's top-level lists.
@@ -38,28 +48,41 @@ impl<'a> ItemStream<'a> {
             at: 0,
             enough: 1,
             searching: false,
+            lost: None,
+            ended: false,
         }
     }
 
     async fn step(&mut self, port: &Port) -> Result<Option<Listed>> {
         loop {
             if self.rest().len() >= self.enough {
+                let known = self.searching;
                 match self.parse() {
                     Some(Item::Entry(entry)) => return Ok(Some(Listed::Entry(entry))),
                     Some(Item::Refused { path, why }) => return Ok(Some(Listed::Refused { path, why })),
                     Some(Item::Part) => continue,
-                    None if self.searching => return Ok(Some(Listed::Gap(Check::Item.into()))),
+                    None if self.searching && !known => return Ok(Some(Listed::Gap(Check::Item.into()))),
                     None => {}
                 }
             }
+            if let Some(error) = self.lost.take() {
+                self.drop_partial();
+                return Ok(Some(Listed::Gap(error)));
+            }
             match self.refill(port).await? {
                 Refill::More => {}
+                // The buffer may hold whole items that were not tried yet.
                 Refill::Lost(error) => {
-                    self.drop_partial();
-                    return Ok(Some(Listed::Gap(error)));
+                    self.lost = Some(error);
+                    self.enough = 1;
                 }
-                Refill::End if self.rest().is_empty() || self.searching => return Ok(None),
-                Refill::End if self.enough > self.rest().len() => self.enough = self.rest().len(),
+                Refill::End if self.rest().is_empty() => return Ok(None),
+                // Everything is there: one last attempt, whatever it was to wait for.
+                Refill::End if !self.ended => {
+                    self.ended = true;
+                    self.enough = 1;
+                }
+                Refill::End if self.searching => return Ok(None),
                 Refill::End => {
                     self.drop_partial();
                     return Ok(Some(Listed::Gap(Check::ItemTail.into())));
@@ -98,18 +121,37 @@ impl<'a> ItemStream<'a> {
         }
     }
 
-    /// The first position from here on where a whole item parses.
+    /// The first position from here on where a whole item parses. Where none does, an item that
+    /// may be cut short by the end of the buffer stays in it.
     fn search(&mut self) -> Option<Item> {
+        let mut looks = FULL_LOOKS;
+        let mut cut = None;
         while !self.rest().is_empty() {
-            if item::may_start(self.rest())
-                && let Ok((item, used)) = item::parse(self.rest())
-            {
-                self.at += used;
-                self.searching = false;
-                self.enough = 1;
-                return Some(item);
+            let rest = self.rest();
+            if item::may_start(rest) {
+                let glance = rest.get(..GLANCE).unwrap_or(rest);
+                let mut found = item::parse(glance);
+                if found == Err(Flaw::Short) && glance.len() < rest.len() && looks > 0 {
+                    looks -= 1;
+                    found = item::parse(rest);
+                }
+                match found {
+                    Ok((item, used)) => {
+                        self.at += used;
+                        self.searching = false;
+                        self.enough = 1;
+                        return Some(item);
+                    }
+                    Err(Flaw::Short) => cut = cut.or(Some(self.at)),
+                    Err(Flaw::Malformed) => {}
+                }
             }
             self.at += 1;
+        }
+        self.enough = 1;
+        if let Some(at) = cut.filter(|at| !self.ended && self.buffer.len() - at < limits::ITEM_MAX) {
+            self.at = at;
+            self.enough = self.rest().len().saturating_mul(2);
         }
         None
     }

@@ -51,7 +51,8 @@ impl Repository {
     /// I/O errors.
     pub async fn open(port: &Port, kit: Kit, config: Config, keys: Keys, key_objects: Vec<Id>) -> Result<Self> {
         let keys = Arc::new(keys);
-        let packs: Arc<[Id]> = list_packs(port).await?.into();
+        let mut strange = Vec::new();
+        let packs: Arc<[Id]> = list_packs(port, &mut strange).await?.into();
         let mut repository = Self {
             config,
             opener: Arc::new(ObjectOpener::new(keys.clone(), packs.clone())),
@@ -65,6 +66,9 @@ impl Repository {
             scanned: RefCell::default(),
             zeros: RefCell::default(),
         };
+        for text in strange {
+            repository.note(false, text);
+        }
         match repository.read_fragments(port).await? {
             Ok(slots) => repository.index = Index::new(slots),
             Err(reason) => {
@@ -86,7 +90,8 @@ impl Repository {
             return Ok(Err("it is marked invalid by an interrupted operation".into()));
         }
         for _ in 0..ATTEMPTS {
-            self.fragments = list_ids(port, "index", limits::PACKS_MAX).await?;
+            let names = port.list("index").await?;
+            self.fragments = ids_of(&names, "index", limits::PACKS_MAX)?;
             if self.fragments.is_empty() {
                 return Ok(Err("it is missing".into()));
             }
@@ -98,6 +103,7 @@ impl Repository {
                             format!("the index is stale: {unknown} of its entries name packs that do not exist"),
                         );
                     }
+                    unexpected(&names, "index").into_iter().for_each(|text| self.note(false, text));
                     return Ok(Ok(slots));
                 }
                 // Consolidation replaces small fragments while we read: list again.
@@ -213,9 +219,11 @@ impl Repository {
 
     async fn read_archives(&self, port: &Port, deleted: bool) -> Result<Vec<Archive>> {
         let suffix = if deleted { ".del" } else { "" };
-        let mut ids: Vec<Id> = port
-            .list("archives")
-            .await?
+        let names = port.list("archives").await?;
+        if !deleted {
+            unexpected(&names, "archives").into_iter().for_each(|text| self.note(false, text));
+        }
+        let mut ids: Vec<Id> = names
             .iter()
             .filter_map(|name| name.strip_suffix(suffix))
             .filter_map(|name| Id::from_hex(name.as_bytes()))
@@ -310,9 +318,11 @@ impl Source for Repository {
 
 /// The names in `folder` that are 64 lowercase hex digits, as sorted ids; others are not objects.
 pub(super) async fn list_ids(port: &Port, folder: &str, cap: usize) -> Result<Vec<Id>> {
-    let mut ids: Vec<Id> = port
-        .list(folder)
-        .await?
+    ids_of(&port.list(folder).await?, folder, cap)
+}
+
+fn ids_of(names: &[String], folder: &str, cap: usize) -> Result<Vec<Id>> {
+    let mut ids: Vec<Id> = names
         .iter()
         .filter(|name| !name.bytes().any(|byte| byte.is_ascii_uppercase()))
         .filter_map(|name| Id::from_hex(name.as_bytes()))
@@ -322,14 +332,32 @@ pub(super) async fn list_ids(port: &Port, folder: &str, cap: usize) -> Result<Ve
     Ok(ids)
 }
 
-async fn list_packs(port: &Port) -> Result<Vec<Id>> {
+/// One line about names in `folder` that are neither objects nor what every reader skips (borg2.md 2.2).
+fn unexpected(names: &[String], folder: &str) -> Option<String> {
+    let odd = |name: &&String| {
+        let skipped = name.len() > 100
+            || !name.bytes().all(|b| b.is_ascii_graphic() && !b.is_ascii_uppercase() && b != b'\\')
+            || [".tmp", ".hid", ".del"].iter().any(|end| name.ends_with(end));
+        !skipped && Id::from_hex(name.as_bytes()).is_none()
+    };
+    let first = names.iter().filter(odd).min()?;
+    let more = match names.iter().filter(odd).count() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    Some(format!("{folder}/{first} is no part of a repository{more}; ignored"))
+}
+
+async fn list_packs(port: &Port, strange: &mut Vec<String>) -> Result<Vec<Id>> {
     let mut packs = Vec::new();
     let mut folders = port.list("packs").await?;
     folders.retain(|name| name.len() == 2 && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')));
     folders.sort();
     for folder in folders {
         let prefix = format!("packs/{folder}");
-        let ids = list_ids(port, &prefix, limits::PACKS_MAX - packs.len()).await?;
+        let names = port.list(&prefix).await?;
+        strange.extend(unexpected(&names, &prefix));
+        let ids = ids_of(&names, &prefix, limits::PACKS_MAX - packs.len())?;
         packs.extend(ids.into_iter().filter(|id| id.has_prefix(&folder)));
     }
     Ok(packs)
