@@ -219,7 +219,6 @@ fn verify_data(
     let total = chunks.len();
     let crew = Decoders::new(opened, Keep::Nothing, settings);
     let mut conductor = DataPass {
-        opened,
         chunks: chunks.into_iter(),
         builder: Builder::default(),
         pace: Pace::new(),
@@ -243,7 +242,6 @@ fn is_sampled(id: &Id, share: f64) -> bool {
 }
 
 struct DataPass<'a> {
-    opened: &'a Opened,
     chunks: std::vec::IntoIter<(Id, Extent)>,
     builder: Builder,
     pace: Pace,

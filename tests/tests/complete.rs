@@ -1,0 +1,75 @@
+//! The table of cases is complete: every folder is in it, has its files, and is of one format.
+
+use packtrain::store::{LocalStore, Store};
+use packtrain_core::formats::FORMATS;
+use packtrain_core::platform::{Port, drive};
+use packtrain_tests::cases;
+use packtrain_tests::folder;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[test]
+fn every_folder_is_a_case() {
+    let folders: BTreeSet<String> = std::fs::read_dir(cases::root())
+        .expect("the folder of cases")
+        .map(|entry| entry.expect("an entry"))
+        .filter(|entry| entry.file_type().expect("its type").is_dir() && !entry.file_name().to_string_lossy().starts_with("__"))
+        .map(|entry| entry.file_name().into_string().expect("UTF-8"))
+        .collect();
+    let table: BTreeSet<String> = cases::all().iter().map(|case| case.name.clone()).collect();
+    assert_eq!(folders, table);
+    assert!(table.len() >= 58, "{} cases", table.len());
+    for case in cases::all() {
+        assert_eq!(case.folder.file_name().and_then(|name| name.to_str()), Some(case.name.as_str()));
+    }
+}
+
+/// Every file is named by `case.json`, and every file that it names is there.
+#[test]
+fn every_case_has_its_files() {
+    for case in cases::all() {
+        let mut named: BTreeSet<String> = ["case.json", "notes.txt"].map(Into::into).into();
+        for archive in &case.archives {
+            for key in ["expect", "items", "raw_items", "expect_sparse"] {
+                if let Some(path) = archive.json.get(key).and_then(Value::as_str) {
+                    assert!(archive.file(key).is_some(), "{}: {path} is not there", case.name);
+                    assert!(named.insert(path.into()), "{}: {path} is named twice", case.name);
+                }
+            }
+            assert!(archive.json.contains_key("items"), "{}: {}", case.name, archive.name);
+            assert!(archive.json.contains_key("expect") || archive.borg_is_wrong(), "{}: {}", case.name, archive.name);
+        }
+        if let Some(key) = case.keyfile() {
+            named.insert(key.strip_prefix(&case.folder).expect("below the case").to_str().expect("UTF-8").into());
+        }
+        let there: BTreeSet<String> = folder::files(&case.folder).into_iter().filter(|name| !name.starts_with("repo/")).collect();
+        assert!(there.is_subset(&named), "{}: {:?} belongs to nothing", case.name, there.difference(&named));
+        assert!(there.contains("case.json") && case.repo().is_dir());
+        assert_ne!(case.archives.is_empty(), case.refused().is_none(), "{}: archives, or a refusal", case.name);
+    }
+}
+
+/// Each format has cases, and each case is recognised by one format alone.
+#[test]
+fn every_case_is_of_one_format() {
+    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    for case in cases::all() {
+        let store = LocalStore::open(&case.repo()).expect("a case");
+        let store: &dyn Store = &store;
+        let port = Port::new();
+        let mut claims = Vec::new();
+        for format in FORMATS {
+            match drive(&port, format.detect(&port), |need| store.serve(need)) {
+                Ok(false) => {}
+                // A refusal is a claim, too: it says what the thing is.
+                claim => claims.push((format.name(), claim.is_ok())),
+            }
+        }
+        let [(name, opens)] = claims[..] else { panic!("{}: {claims:?}", case.name) };
+        assert_eq!(opens, case.refused().is_none(), "{}", case.name);
+        *count.entry(name).or_default() += usize::from(opens);
+    }
+    for format in FORMATS {
+        assert!(count.get(format.name()).copied() > Some(0), "{} has no case", format.name());
+    }
+}
