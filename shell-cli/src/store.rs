@@ -71,22 +71,37 @@ impl dyn Store + '_ {
         }
     }
 
-    /// Reads a batch into `stored`. Per read, the error if it failed or came up short.
+    /// Reads a batch into `stored`. Per unit, the error if it could not be read.
+    ///
+    /// Where a read that covers several units fails or comes up short, each of them is read on its
+    /// own, so that none pays for what is wrong with its neighbour.
     pub fn fetch(&self, opener: &dyn Opener, batch: &Batch, stored: &mut Vec<u8>) -> Vec<Option<Error>> {
         fit(stored, batch.stored);
-        let mut results = Vec::with_capacity(batch.reads.len());
-        for read in &batch.reads {
+        let mut results = vec![None; batch.units.len()];
+        for (number, read) in batch.reads.iter().enumerate() {
             let name = opener.object_name(read.object);
-            let kind = match stored.get_mut(read.to..read.to + read.len as usize) {
-                Some(target) => match self.read_into(&name, read.offset, target) {
-                    Ok(got) if got == target.len() => None,
-                    Ok(_) => Some(Kind::Corrupt(Check::Truncated)),
-                    Err(Errno::NOENT) => Some(Kind::Missing("the pack")),
-                    Err(errno) => Some(Kind::Store(errno.raw_os_error() as u32)),
-                },
-                None => Some(Kind::Corrupt(Check::Sizes)),
+            let mut read_part = |offset: u64, place: Range<usize>| {
+                let kind = match stored.get_mut(place) {
+                    Some(target) => match self.read_into(&name, offset, target) {
+                        Ok(got) if got == target.len() => return None,
+                        Ok(_) => Kind::Corrupt(Check::Truncated),
+                        Err(Errno::NOENT) => Kind::Missing("the pack"),
+                        Err(errno) => Kind::Store(errno.raw_os_error() as u32),
+                    },
+                    None => Kind::Corrupt(Check::Sizes),
+                };
+                Some(Error::new(kind).in_object(&name))
             };
-            results.push(kind.map(|kind| Error::new(kind).in_object(&name)));
+            let Some(error) = read_part(read.offset, read.to..read.to + read.len as usize) else { continue };
+            let covered: Vec<usize> = (0..results.len()).filter(|at| batch.read_of(*at) == Some(number)).collect();
+            for at in &covered {
+                let (Some(unit), Some(place), Some(result)) =
+                    (batch.units.get(*at), batch.place(*at), results.get_mut(*at))
+                else {
+                    continue;
+                };
+                *result = if covered.len() > 1 { read_part(unit.at.offset, place) } else { Some(error.clone()) };
+            }
         }
         results
     }

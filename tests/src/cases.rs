@@ -1,5 +1,6 @@
 //! The table of cases, read from their `case.json` files.
 
+use crate::folder::{Eyes, say};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -62,6 +63,25 @@ pub fn named(name: &str) -> &'static Case {
 /// The cases that can be opened.
 pub fn readable() -> Vec<&'static Case> {
     all().iter().filter(|case| case.refused().is_none()).collect()
+}
+
+/// Cases that nobody but root can restore as they are: devices, flags, setuid bits, privileged attributes.
+const PRIVILEGED: [&str; 5] = ["flags", "flags-linked", "import-tar", "types", "xattrs"];
+
+/// The cases that can be opened and restored here without a warning: as root all of them. What is
+/// left out is said on stderr, past the test's capture.
+pub fn restorable() -> Vec<&'static Case> {
+    let mut cases = readable();
+    if !Eyes::here().root {
+        cases.retain(|case| !PRIVILEGED.contains(&case.name.as_str()));
+        say(&format!("not root: the cases {} are NOT restored", PRIVILEGED.join(", ")));
+    }
+    cases
+}
+
+/// The case of this name, if it can be restored here without a warning.
+pub fn restorable_named(name: &str) -> Option<&'static Case> {
+    restorable().into_iter().find(|case| case.name == name)
 }
 
 fn text(map: &Map<String, Value>, key: &str) -> Option<String> {

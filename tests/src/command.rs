@@ -175,5 +175,9 @@ impl Call {
 pub fn finished(output: std::process::Output) -> Run {
     use std::os::unix::process::ExitStatusExt;
     let code = output.status.code().or_else(|| output.status.signal().map(|signal| 128 + signal));
-    Run { code: code.unwrap_or(-1), stdout: output.stdout, stderr: String::from_utf8_lossy(&output.stderr).into_owned() }
+    Run {
+        code: code.unwrap_or(-1),
+        stdout: output.stdout,
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
 }

@@ -114,6 +114,12 @@ pub fn files(folder: &Path) -> Vec<String> {
     found
 }
 
+/// Says that less is compared. Straight to the descriptor: the print macros are captured in passing tests.
+pub fn say(what: &str) {
+    // Nobody is left to be told if even this cannot be written.
+    let _ = writeln!(std::io::stderr().lock(), "\n*** COMPARING LESS: {what}\n");
+}
+
 /// What can be restored and compared here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eyes {
@@ -144,10 +150,14 @@ impl Eyes {
             command.status().is_ok_and(|status| status.success())
         };
         let root = rustix::process::geteuid().is_root();
-        let set = |name: &std::ffi::CStr, value: &[u8]| rustix::fs::setxattr(&probe, name, value, rustix::fs::XattrFlags::empty()).is_ok();
+        let set = |name: &std::ffi::CStr, value: &[u8]| {
+            rustix::fs::setxattr(&probe, name, value, rustix::fs::XattrFlags::empty()).is_ok()
+        };
         // Version 2 of the kernel's form: user::rw, user:1:r, group::r, mask::r, other::r.
         let mut acl = vec![2, 0, 0, 0];
-        for (tag, rights, id) in [(1u16, 6u16, u32::MAX), (2, 4, 1), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 4, u32::MAX)] {
+        for (tag, rights, id) in
+            [(1u16, 6u16, u32::MAX), (2, 4, 1), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 4, u32::MAX)]
+        {
             acl.extend(tag.to_le_bytes().into_iter().chain(rights.to_le_bytes()).chain(id.to_le_bytes()));
         }
         let eyes = Self {
@@ -157,14 +167,16 @@ impl Eyes {
             flags: root && works("chattr", &["+a"]) && works("chattr", &["-a"]),
         };
         for (there, what) in [
-            (eyes.root, "not root: owners, devices, trusted.* and security.* attributes, flags and setuid bits are NOT compared"),
+            (
+                eyes.root,
+                "not root: owners, devices, trusted.* and security.* attributes, flags and setuid bits are NOT compared",
+            ),
             (eyes.attributes, "the temporary folder takes no user.* attributes: they are NOT compared (set TMPDIR)"),
             (eyes.acls, "the temporary folder takes no ACLs: they are NOT compared (set TMPDIR)"),
             (eyes.flags, "the temporary folder takes no chattr flags: they are NOT compared (set TMPDIR)"),
         ] {
             if !there {
-                // Straight to the descriptor: the print macros are captured in passing tests.
-                let _ = writeln!(std::io::stderr().lock(), "\n*** COMPARING LESS: {what}\n");
+                say(what);
             }
         }
         eyes

@@ -54,7 +54,8 @@ impl Inside<'_> {
             let archives = opened.drive(opened.source.archives(&opened.port, false))?;
             let found = archives.iter().find(|known| known.id.to_hex() == archive);
             let found = found.ok_or_else(|| Failure::new(packtrain::exit::NO_ARCHIVE, "no such archive"))?;
-            let state = found.state.as_ref().map_err(|error| Failure::new(packtrain::exit::INTEGRITY, error.to_string()))?;
+            let state =
+                found.state.as_ref().map_err(|error| Failure::new(packtrain::exit::INTEGRITY, error.to_string()))?;
             let policy = Policy { sparse: true, ..Policy::of_this_process() };
             let options = Options { policy, on_damage: OnDamage::Zero, overwrite: Overwrite::Always };
             let cancelled = AtomicBool::new(false);

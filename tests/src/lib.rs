@@ -18,6 +18,7 @@
 pub mod cases;
 pub mod command;
 pub mod folder;
+pub mod fuzzing;
 pub mod inside;
 pub mod middlemen;
 pub mod repository;

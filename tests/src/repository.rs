@@ -8,7 +8,9 @@ use crate::folder::{self, Temp};
 use base64ct::{Base64, Encoding};
 use packtrain_core::base::Secret;
 use packtrain_core::crypto::{Aead, AeadKind, Argon2Params, Argon2Variant, argon2};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// First bytes of an object in a pack.
 const MAGIC: &[u8] = b"BORG_OBJ";
@@ -66,7 +68,7 @@ impl Copy {
         for name in folder::files(&copy.path()).iter().filter(|name| name.starts_with("keys/")) {
             let text = copy.read(name);
             // A repository can have keys for other passphrases; they stay as they are.
-            if let Some(cheap) = case.passphrases().iter().find_map(|passphrase| cheapened(&text, passphrase)) {
+            if let Some(cheap) = cheap_key(&text, case) {
                 copy.remove(name);
                 copy.write(&format!("keys/{}", blake3::hash(&cheap)), &cheap);
             }
@@ -169,6 +171,17 @@ pub fn pack_name(bytes: &[u8]) -> String {
     format!("packs/{}/{hash}", &hash[..2])
 }
 
+/// The key in `text` sealed again, if a passphrase of the case opens it. Each key is opened once.
+fn cheap_key(text: &[u8], case: &Case) -> Option<Vec<u8>> {
+    static KNOWN: Mutex<BTreeMap<Vec<u8>, Option<Vec<u8>>>> = Mutex::new(BTreeMap::new());
+    if let Some(known) = KNOWN.lock().expect("no panic here").get(text) {
+        return known.clone();
+    }
+    let cheap = case.passphrases().iter().find_map(|passphrase| cheapened(text, passphrase));
+    KNOWN.lock().expect("no panic here").insert(text.to_vec(), cheap.clone());
+    cheap
+}
+
 /// The key in `text` sealed again with the least cost, if `passphrase` opens it.
 fn cheapened(text: &[u8], passphrase: &str) -> Option<Vec<u8>> {
     let text = core::str::from_utf8(text).ok()?;
@@ -186,7 +199,12 @@ fn cheapened(text: &[u8], passphrase: &str) -> Option<Vec<u8>> {
     let passphrase = Secret::new(passphrase.as_bytes().to_vec());
     let kek = |map: &[u8]| {
         let memory_kib = u32::from_be_bytes(map.get(memory + 1..memory + 5)?.try_into().ok()?);
-        let params = Argon2Params { variant: Argon2Variant::Id, time: (*map.get(time)?).into(), memory_kib, lanes: (*map.get(lanes)?).into() };
+        let params = Argon2Params {
+            variant: Argon2Variant::Id,
+            time: (*map.get(time)?).into(),
+            memory_kib,
+            lanes: (*map.get(lanes)?).into(),
+        };
         let derived = argon2(&params, &passphrase, &salt).ok()?;
         Some(Aead::new(AeadKind::ChaCha20Poly1305, derived.expose().try_into().ok()?))
     };

@@ -1,7 +1,7 @@
 //! A digest of a whole folder: names, types, sizes, modes, owners, times and content.
 
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// How closely to look.
@@ -57,7 +57,8 @@ fn look(path: &Path, closeness: Closeness, top: bool, hasher: &mut blake3::Hashe
     } else if found.is_file() {
         note(&std::fs::read(path).expect("a file"));
     } else if found.is_dir() {
-        let mut names: Vec<_> = std::fs::read_dir(path).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
+        let mut names: Vec<_> =
+            std::fs::read_dir(path).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
         names.sort();
         note(&(names.len() as u64).to_le_bytes());
         for name in names {
@@ -70,7 +71,8 @@ fn attributes(path: &Path) -> Vec<Vec<u8>> {
     let mut list = vec![0; 64 << 10];
     let Ok(got) = rustix::fs::llistxattr(path, &mut list) else { return Vec::new() };
     list.truncate(got);
-    let mut names: Vec<Vec<u8>> = list.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect();
+    let mut names: Vec<Vec<u8>> =
+        list.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect();
     names.sort();
     names
 }

@@ -47,7 +47,8 @@ mod tests {
 
     #[test]
     fn failures_are_named() {
-        let result = catch_unwind(|| spread(&[1, 2, 3, 4], |n| format!("item {n}"), |n| assert!(n % 2 == 1, "{n} is even")));
+        let result =
+            catch_unwind(|| spread(&[1, 2, 3, 4], |n| format!("item {n}"), |n| assert!(n % 2 == 1, "{n} is even")));
         let text = words(&*result.unwrap_err());
         assert!(text.contains("2 of 4") && text.contains("item 2: 2 is even") && text.contains("item 4"), "{text}");
     }

@@ -26,7 +26,8 @@ fn python() -> &'static Path {
 /// If it fails.
 pub fn print(folder: &Path, options: &[String]) -> Tree {
     let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/tree.py");
-    let run = Command::new(python()).args(["-S", "-E"]).arg(tool).args(options).arg(folder).output().expect("python3 runs");
+    let run =
+        Command::new(python()).args(["-S", "-E"]).arg(tool).args(options).arg(folder).output().expect("python3 runs");
     assert!(run.status.success(), "tree.py: {}", String::from_utf8_lossy(&run.stderr));
     parse(core::str::from_utf8(&run.stdout).expect("ASCII"))
 }
@@ -116,7 +117,8 @@ pub fn differences(expected: &Tree, actual: &Tree, eyes: Eyes) -> Vec<String> {
             }
         }
     }
-    found.extend(actual.keys().filter(|path| !expected.contains_key(*path)).map(|path| format!("{path:?} is too much")));
+    found
+        .extend(actual.keys().filter(|path| !expected.contains_key(*path)).map(|path| format!("{path:?} is too much")));
     found
 }
 
@@ -180,8 +182,10 @@ mod tests {
 
     #[test]
     fn every_difference_is_found() {
-        let want = parse("{\"path\":\"a\",\"mode\":\"644\",\"uid\":1}\n{\"path\":\"b\",\"mtime_ns\":null}\n{\"path\":\"c\"}");
-        let have = parse("{\"path\":\"a\",\"mode\":\"4644\",\"uid\":2}\n{\"path\":\"b\",\"mtime_ns\":5}\n{\"path\":\"d\"}");
+        let want =
+            parse("{\"path\":\"a\",\"mode\":\"644\",\"uid\":1}\n{\"path\":\"b\",\"mtime_ns\":null}\n{\"path\":\"c\"}");
+        let have =
+            parse("{\"path\":\"a\",\"mode\":\"4644\",\"uid\":2}\n{\"path\":\"b\",\"mtime_ns\":5}\n{\"path\":\"d\"}");
         assert_eq!(differences(&want, &have, ALL).len(), 4);
         assert_eq!(differences(&want, &have, Eyes { root: false, ..ALL }).len(), 2);
         assert!(differences(&want, &want, ALL).is_empty());

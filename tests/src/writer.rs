@@ -59,7 +59,15 @@ pub struct Object<'a> {
 impl<'a> Object<'a> {
     /// An uncompressed object with true metadata.
     pub fn new(kind: u8, plain: &'a [u8]) -> Self {
-        Self { kind, plain, packing: Packing::None, padding: None, size: Some(plain.len() as u64), id: None, metadata: None }
+        Self {
+            kind,
+            plain,
+            packing: Packing::None,
+            padding: None,
+            size: Some(plain.len() as u64),
+            id: None,
+            metadata: None,
+        }
     }
 
     /// With this compression.
@@ -256,7 +264,8 @@ impl Writer {
     pub fn archive_of_pieces(&mut self, name: &str, pieces: &[&[u8]]) -> Id {
         self.next_pack();
         let packing = self.packing.clone();
-        let ids: Vec<Id> = pieces.iter().map(|piece| self.put(&Object::new(b'S', piece).packed(packing.clone()))).collect();
+        let ids: Vec<Id> =
+            pieces.iter().map(|piece| self.put(&Object::new(b'S', piece).packed(packing.clone()))).collect();
         self.archive_of_ids(name, &ids)
     }
 
@@ -277,7 +286,12 @@ impl Writer {
     /// The archive map that Borg would write.
     pub fn archive_map(&mut self, name: &str, lists: &[Id]) -> Vec<(&'static str, Value)> {
         self.clock += 1;
-        let time = format!("2026-01-01T{:02}:{:02}:{:02}.000000+00:00", self.clock / 3600, self.clock / 60 % 60, self.clock % 60);
+        let time = format!(
+            "2026-01-01T{:02}:{:02}:{:02}.000000+00:00",
+            self.clock / 3600,
+            self.clock / 60 % 60,
+            self.clock % 60
+        );
         vec![
             ("chunker_params", Value::List(vec![Value::text("fixed"), Value::Int(1 << 20), Value::Int(0)])),
             ("command_line", Value::text("test")),
@@ -315,6 +329,25 @@ impl Writer {
         parts.iter().map(|slots| self.seal.store_object("index", &table(slots, &names))).collect()
     }
 
+    /// The whole repository as store names and bytes.
+    pub fn files(&mut self) -> Vec<(String, Vec<u8>)> {
+        let mut files = vec![("config/config".to_string(), self.seal.config().into_bytes())];
+        files.push(("config/defaults".into(), self.seal.named_object("config/defaults", &[0x80])));
+        let key = self.seal.key_text().into_bytes();
+        files.push((format!("keys/{}", hex(&store_hash(&key))), key));
+        files.extend(
+            (0..self.packs.len())
+                .filter(|at| !self.packs[*at].is_empty())
+                .map(|at| (self.pack_name(at), self.packs[at].clone())),
+        );
+        files.extend(
+            self.sealed_fragments().into_iter().map(|bytes| (format!("index/{}", hex(&store_hash(&bytes))), bytes)),
+        );
+        files.extend(self.archives.iter().map(|id| (format!("archives/{}", hex(id)), Vec::new())));
+        files.extend(self.deleted.iter().map(|id| (format!("archives/{}.del", hex(id)), Vec::new())));
+        files
+    }
+
     /// Writes the repository below `root`, with only the folders that hold something.
     ///
     /// # Errors
@@ -323,23 +356,10 @@ impl Writer {
         for folder in ["config", "keys", "archives", "index", "cache", "locks", "packs"] {
             fs::create_dir_all(root.join(folder))?;
         }
-        fs::write(root.join("config/config"), self.seal.config())?;
-        fs::write(root.join("config/defaults"), self.seal.named_object("config/defaults", &[0x80]))?;
-        let key = self.seal.key_text();
-        fs::write(root.join("keys").join(hex(&store_hash(key.as_bytes()))), key)?;
-        for pack in self.packs.iter().filter(|pack| !pack.is_empty()) {
-            let name = hex(&store_hash(pack));
-            fs::create_dir_all(root.join("packs").join(&name[..2]))?;
-            fs::write(root.join("packs").join(&name[..2]).join(&name), pack)?;
-        }
-        for fragment in self.sealed_fragments() {
-            fs::write(root.join("index").join(hex(&store_hash(&fragment))), fragment)?;
-        }
-        for id in &self.archives {
-            fs::write(root.join("archives").join(hex(id)), "")?;
-        }
-        for id in &self.deleted {
-            fs::write(root.join("archives").join(format!("{}.del", hex(id))), "")?;
+        for (name, bytes) in self.files() {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap_or(root))?;
+            fs::write(path, bytes)?;
         }
         Ok(())
     }

@@ -13,7 +13,9 @@ fn every_folder_is_a_case() {
     let folders: BTreeSet<String> = std::fs::read_dir(cases::root())
         .expect("the folder of cases")
         .map(|entry| entry.expect("an entry"))
-        .filter(|entry| entry.file_type().expect("its type").is_dir() && !entry.file_name().to_string_lossy().starts_with("__"))
+        .filter(|entry| {
+            entry.file_type().expect("its type").is_dir() && !entry.file_name().to_string_lossy().starts_with("__")
+        })
         .map(|entry| entry.file_name().into_string().expect("UTF-8"))
         .collect();
     let table: BTreeSet<String> = cases::all().iter().map(|case| case.name.clone()).collect();
@@ -42,7 +44,8 @@ fn every_case_has_its_files() {
         if let Some(key) = case.keyfile() {
             named.insert(key.strip_prefix(&case.folder).expect("below the case").to_str().expect("UTF-8").into());
         }
-        let there: BTreeSet<String> = folder::files(&case.folder).into_iter().filter(|name| !name.starts_with("repo/")).collect();
+        let there: BTreeSet<String> =
+            folder::files(&case.folder).into_iter().filter(|name| !name.starts_with("repo/")).collect();
         assert!(there.is_subset(&named), "{}: {:?} belongs to nothing", case.name, there.difference(&named));
         assert!(there.contains("case.json") && case.repo().is_dir());
         assert_ne!(case.archives.is_empty(), case.refused().is_none(), "{}: archives, or a refusal", case.name);

@@ -235,7 +235,8 @@ fn ocb_equals_the_independent_implementation() {
         let plain: Vec<u8> = (0..len).map(|i| (i * 131 + n) as u8).collect();
         let (mut a, mut b) = (plain.clone(), plain.clone());
         let tag = ours.seal_in_place(&nonce, aad, &mut a);
-        let expected = reference.encrypt_inout_detached(&nonce.into(), aad, b.as_mut_slice().into()).expect("short enough");
+        let expected =
+            reference.encrypt_inout_detached(&nonce.into(), aad, b.as_mut_slice().into()).expect("short enough");
         assert_eq!((tag.as_slice(), &a), (expected.as_slice(), &b), "{len} bytes");
         assert_eq!(ours.open_in_place(&nonce, aad, &tag, &mut a), Ok(()));
         assert_eq!(a, plain);

@@ -67,20 +67,28 @@ fn every_byte(case: &str) {
     let temp = Temp::new();
     let number = AtomicU64::new(0);
     let all = flips(&copy);
-    spread(&all, |(name, at, mask)| format!("{name} byte {at} ^ {mask:#04x}"), |(name, at, mask)| {
-        let run = whole(name, Fault::Flip(*at, *mask));
-        for archive in &case.archives {
-            let folder = number.fetch_add(1, Ordering::Relaxed).to_string();
-            let target = temp.folder(&folder);
-            let outcome = run.extract(&archive.id, &[], &target);
-            *codes.lock().expect("no panic here").entry(outcome.code).or_default() += 1;
-            if outcome.code == 0 {
-                harmless.fetch_add(1, Ordering::Relaxed);
-                assert_eq!(snapshot::take(&target, Closeness::Restored), right[&archive.id], "exit code 0 with a wrong tree");
+    spread(
+        &all,
+        |(name, at, mask)| format!("{name} byte {at} ^ {mask:#04x}"),
+        |(name, at, mask)| {
+            let run = whole(name, Fault::Flip(*at, *mask));
+            for archive in &case.archives {
+                let folder = number.fetch_add(1, Ordering::Relaxed).to_string();
+                let target = temp.folder(&folder);
+                let outcome = run.extract(&archive.id, &[], &target);
+                *codes.lock().expect("no panic here").entry(outcome.code).or_default() += 1;
+                if outcome.code == 0 {
+                    harmless.fetch_add(1, Ordering::Relaxed);
+                    assert_eq!(
+                        snapshot::take(&target, Closeness::Restored),
+                        right[&archive.id],
+                        "exit code 0 with a wrong tree"
+                    );
+                }
+                temp.clear(&folder);
             }
-            temp.clear(&folder);
-        }
-    });
+        },
+    );
     // A flip in the index or in what nobody reads costs nothing; a flip in a pack or the key does.
     let codes = codes.into_inner().expect("no panic here");
     let packs: usize = copy.files_in("packs").iter().map(|name| copy.read(name).len()).sum();
@@ -105,17 +113,23 @@ fn every_byte_of_an_authenticated_repository() {
 #[test]
 fn the_real_key() {
     let case = cases::named("suite-chacha20-poly1305-sha256");
-    let key = packtrain_tests::folder::files(&case.repo()).into_iter().find(|name| name.starts_with("keys/")).expect("a key");
+    let key =
+        packtrain_tests::folder::files(&case.repo()).into_iter().find(|name| name.starts_with("keys/")).expect("a key");
     let size = std::fs::metadata(case.repo().join(&key)).expect("a key").len();
     let some: Vec<u64> = (0..size).step_by(61).collect();
-    spread(&some, |at| format!("byte {at}"), |at| {
-        let store = Faulty::new(LocalStore::open(&case.repo()).expect("a case"), &key, Fault::Flip(*at, 0x01));
-        let run = Inside { store: Arc::new(store), passphrase: "test", settings: settings(1, 0, 1 << 20), report: None };
-        let temp = Temp::new();
-        let code = run.extract(&case.archives[0].id, &[], temp.path()).code;
-        if code == 0 {
-            let expected = tree::kept(&case.archives[0].file("expect").expect("a tree"));
-            tree::assert_same(&expected, &tree::print(temp.path(), &[]), "exit code 0");
-        }
-    });
+    spread(
+        &some,
+        |at| format!("byte {at}"),
+        |at| {
+            let store = Faulty::new(LocalStore::open(&case.repo()).expect("a case"), &key, Fault::Flip(*at, 0x01));
+            let run =
+                Inside { store: Arc::new(store), passphrase: "test", settings: settings(1, 0, 1 << 20), report: None };
+            let temp = Temp::new();
+            let code = run.extract(&case.archives[0].id, &[], temp.path()).code;
+            if code == 0 {
+                let expected = tree::kept(&case.archives[0].file("expect").expect("a tree"));
+                tree::assert_same(&expected, &tree::print(temp.path(), &[]), "exit code 0");
+            }
+        },
+    );
 }

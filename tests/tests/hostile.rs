@@ -58,7 +58,8 @@ fn nothing_is_written_through_a_link_of_the_archive() {
 
 #[test]
 fn nothing_is_written_through_a_link_at_the_target() {
-    let made = stage(|writer| vec![writer.file("evil/f", b"out"), writer.file("d/keep", b"in"), writer.file("keep", b"mine")]);
+    let made =
+        stage(|writer| vec![writer.file("evil/f", b"out"), writer.file("d/keep", b"in"), writer.file("keep", b"mine")]);
     let outside = made.outside();
     let ran = made.extract_onto(&[], |target| {
         plant(&target.join("evil"), &outside);
@@ -102,7 +103,14 @@ fn paths_that_climb_are_refused_and_the_rest_is_not() {
 
 #[test]
 fn a_file_is_no_folder() {
-    let ran = extract(|writer| vec![writer.file("a", b"file"), writer.file("a/b", b"below"), Item::link(b"a/l", b"x"), writer.file("a/b/c", b"deep")]);
+    let ran = extract(|writer| {
+        vec![
+            writer.file("a", b"file"),
+            writer.file("a/b", b"below"),
+            Item::link(b"a/l", b"x"),
+            writer.file("a/b/c", b"deep"),
+        ]
+    });
     assert_eq!((ran.code, ran.blamed()), (108, vec![(108, "a/b"), (108, "a/l"), (108, "a/b/c")]));
     assert_eq!(ran.read("a"), b"file");
 }
@@ -151,7 +159,9 @@ fn one_path_twice_ends_as_the_last_of_them() {
 
 #[test]
 fn a_folder_that_holds_something_is_not_replaced() {
-    let ran = extract(|writer| vec![Item::folder(b"d"), writer.file("d/in", b"in"), writer.file("d", b"file"), writer.file("d/more", b"more")]);
+    let ran = extract(|writer| {
+        vec![Item::folder(b"d"), writer.file("d/in", b"in"), writer.file("d", b"file"), writer.file("d/more", b"more")]
+    });
     assert_eq!((ran.code, ran.blamed()), (104, vec![(104, "d")]), "{}", ran.report);
     assert_eq!((ran.read("d/in"), ran.read("d/more")), (b"in".to_vec(), b"more".to_vec()));
 }
@@ -202,7 +212,9 @@ fn link_groups_do_without_a_first_name() {
     });
     assert_eq!(ran.code, 1, "{}", ran.report);
     assert_eq!(ran.blamed(), [(109, "../one"), (104, long.as_str()), (108, "evil/three")]);
-    for (path, content) in [("one2", "one"), ("one3", "one"), ("two2", "two"), ("two3", "two"), ("three2", "three"), ("three3", "three")] {
+    for (path, content) in
+        [("one2", "one"), ("one3", "one"), ("two2", "two"), ("two3", "two"), ("three2", "three"), ("three3", "three")]
+    {
         assert_eq!((ran.read(path), ran.meta(path).unwrap().nlink()), (content.into(), 2), "{path}");
     }
     assert_eq!(ran.meta("four").unwrap().nlink(), 1);
@@ -229,7 +241,9 @@ fn long_and_mixed_link_groups() {
 
 #[test]
 fn a_link_never_joins_what_took_the_place_of_its_first_name() {
-    let ran = extract(|writer| vec![writer.file("a", b"linked").group(1), writer.file("a", b"other"), writer.file("b", b"linked").group(1)]);
+    let ran = extract(|writer| {
+        vec![writer.file("a", b"linked").group(1), writer.file("a", b"other"), writer.file("b", b"linked").group(1)]
+    });
     assert_eq!(ran.read("a"), b"other");
     // Either it is restored on its own, or it is named and not made.
     match ran.meta("b") {
@@ -336,7 +350,11 @@ fn sizes_that_lie() {
             .map(|(path, size)| lie(writer.file(path, b"12345"), size))
             .collect();
         let mut items = many;
-        items.push(Item::new(b"wider", 0o100_644).with("chunks", packtrain_tests::writer::item::chunk_list(&[])).with("size", Value::Raw([&[0xcf][..], &[0xff; 8]].concat())));
+        items.push(
+            Item::new(b"wider", 0o100_644)
+                .with("chunks", packtrain_tests::writer::item::chunk_list(&[]))
+                .with("size", Value::Raw([&[0xcf][..], &[0xff; 8]].concat())),
+        );
         items.push(writer.file("right", b"12345"));
         items.push(writer.file("unsized", b"12345").without("size"));
         items
@@ -370,7 +388,9 @@ fn one_small_chunk_a_hundred_thousand_times() {
         let target = made.target();
         let ran = made.run(settings(jobs, 0, 1 << 20), &[], &target);
         assert_eq!(ran.code, 0, "{}", ran.report);
-        assert!(ran.read("f") == b"again and again ".repeat(100_000) && ran.read("g") == b"again and again ".repeat(1000));
+        assert!(
+            ran.read("f") == b"again and again ".repeat(100_000) && ran.read("g") == b"again and again ".repeat(1000)
+        );
     }
 }
 
@@ -378,7 +398,11 @@ fn one_small_chunk_a_hundred_thousand_times() {
 fn keys_and_values_of_no_sense_are_passed_over() {
     let ran = extract(|writer| {
         vec![
-            writer.file("keys", b"x").with_key(b"\xff\xfe", Value::Int(1)).with_key(b"", Value::Nil).with_key(b"zz", Value::Map(vec![(Value::Int(1), Value::Nil)])),
+            writer
+                .file("keys", b"x")
+                .with_key(b"\xff\xfe", Value::Int(1))
+                .with_key(b"", Value::Nil)
+                .with_key(b"zz", Value::Map(vec![(Value::Int(1), Value::Nil)])),
             writer
                 .file("nils", b"x")
                 .with("user", Value::Nil)
@@ -391,7 +415,9 @@ fn keys_and_values_of_no_sense_are_passed_over() {
                 .with("acl_access", Value::Nil)
                 .with("bsdflags", Value::Nil)
                 .with("size", Value::Nil),
-            writer.file("nested", b"x").with("odd", Value::List(vec![Value::List(vec![Value::List(vec![Value::Nil; 3]); 3]); 3])),
+            writer
+                .file("nested", b"x")
+                .with("odd", Value::List(vec![Value::List(vec![Value::List(vec![Value::Nil; 3]); 3]); 3])),
         ]
     });
     assert_eq!((ran.code, ran.warnings.len()), (0, 0), "{}", ran.report);
@@ -406,16 +432,30 @@ fn items_that_are_none_leave_a_gap_and_no_more() {
     deep.push(0xc0);
     let id = |item: Item| item;
     for (what, spoil) in [
-        ("a nested bomb", Box::new(move |item: Item| item.with("odd", Value::Raw(deep.clone()))) as Box<dyn Fn(Item) -> Item>),
+        (
+            "a nested bomb",
+            Box::new(move |item: Item| item.with("odd", Value::Raw(deep.clone()))) as Box<dyn Fn(Item) -> Item>,
+        ),
         ("no path", Box::new(|item: Item| item.without("path"))),
         ("a nil path", Box::new(|item: Item| item.with("path", Value::Nil))),
         ("a mode that is text", Box::new(|item: Item| item.with("mode", Value::text("rwx")))),
         ("an impossible mode", Box::new(|item: Item| item.with("mode", Value::Int(1 << 40)))),
         ("a short link group", Box::new(|item: Item| item.with("hlid", Value::Blob(vec![1; 31])))),
         ("nanoseconds beyond a second", Box::new(|item: Item| item.with("mtime", Value::long_time(0, 1_000_000_000)))),
-        ("a chunk of no bytes", Box::new(|item: Item| item.with("chunks", packtrain_tests::writer::item::chunk_list(&[([1; 32], 0)])))),
-        ("a chunk beyond the limit", Box::new(|item: Item| item.with("chunks", packtrain_tests::writer::item::chunk_list(&[([1; 32], 20_971_480)])))),
-        ("a list that never ends", Box::new(|item: Item| item.with("chunks", Value::Raw(vec![0xdd, 0xff, 0xff, 0xff, 0xff])))),
+        (
+            "a chunk of no bytes",
+            Box::new(|item: Item| item.with("chunks", packtrain_tests::writer::item::chunk_list(&[([1; 32], 0)]))),
+        ),
+        (
+            "a chunk beyond the limit",
+            Box::new(|item: Item| {
+                item.with("chunks", packtrain_tests::writer::item::chunk_list(&[([1; 32], 20_971_480)]))
+            }),
+        ),
+        (
+            "a list that never ends",
+            Box::new(|item: Item| item.with("chunks", Value::Raw(vec![0xdd, 0xff, 0xff, 0xff, 0xff]))),
+        ),
         ("a path of 64 KiB and one", Box::new(|item: Item| item.with("path", Value::Text(vec![b'p'; 65_537])))),
     ] {
         let ran = extract(|writer| {
@@ -431,11 +471,22 @@ fn items_that_are_none_leave_a_gap_and_no_more() {
 #[test]
 fn times_out_of_range_are_named() {
     let ran = extract(|writer| {
-        let at = |writer: &mut Writer, path: &str, seconds: i64| writer.file(path, b"x").with("mtime", Value::long_time(seconds, 7));
-        vec![at(writer, "far", i64::MAX), at(writer, "long-ago", i64::MIN), at(writer, "1901", -(1 << 31)), at(writer, "2262", 9_223_199_236)]
+        let at = |writer: &mut Writer, path: &str, seconds: i64| {
+            writer.file(path, b"x").with("mtime", Value::long_time(seconds, 7))
+        };
+        vec![
+            at(writer, "far", i64::MAX),
+            at(writer, "long-ago", i64::MIN),
+            at(writer, "1901", -(1 << 31)),
+            at(writer, "2262", 9_223_199_236),
+        ]
     });
     assert_eq!(ran.code, 104, "{}", ran.report);
-    assert!(ran.warnings.iter().all(|(code, path, _)| *code == 104 && ["far", "long-ago"].contains(&path.as_str())), "{}", ran.report);
+    assert!(
+        ran.warnings.iter().all(|(code, path, _)| *code == 104 && ["far", "long-ago"].contains(&path.as_str())),
+        "{}",
+        ran.report
+    );
     assert_eq!(ran.meta("1901").unwrap().mtime(), -(1 << 31));
     assert_eq!(ran.meta("2262").unwrap().mtime(), 9_223_199_236);
     for path in ["far", "long-ago", "1901", "2262"] {
@@ -448,7 +499,9 @@ fn attributes_of_no_sense_are_named() {
     if !Eyes::here().attributes {
         return;
     }
-    let xattr = |item: Item, name: &[u8]| item.with("xattrs", Value::Map(vec![(Value::Blob(name.to_vec()), Value::Blob(b"v".to_vec()))]));
+    let xattr = |item: Item, name: &[u8]| {
+        item.with("xattrs", Value::Map(vec![(Value::Blob(name.to_vec()), Value::Blob(b"v".to_vec()))]))
+    };
     let ran = extract(|writer| {
         vec![
             xattr(writer.file("good", b"x"), b"user.good"),
@@ -497,7 +550,9 @@ fn what_cannot_be_made_is_named() {
 
 #[test]
 fn read_only_folders_of_a_normal_user() {
-    let made = stage(|writer| vec![Item::folder(b"d").mode(0o040_555), Item::folder(b"d/e").mode(0o040_000), writer.file("d/e/f", b"in")]);
+    let made = stage(|writer| {
+        vec![Item::folder(b"d").mode(0o040_555), Item::folder(b"d/e").mode(0o040_000), writer.file("d/e/f", b"in")]
+    });
     let target = made.target();
     if Eyes::here().root {
         std::os::unix::fs::chown(&target, Some(65_534), Some(65_534)).unwrap();

@@ -1,9 +1,18 @@
 //! Objects, packs and index entries that only a hostile or broken key holder writes: all of them
 //! are authentic. Each is refused quickly, blamed exactly, and leaves the rest intact.
 
+use packtrain::extract::{self, OnDamage, Options, Overwrite};
+use packtrain::messages::{Messages, Wishes};
+use packtrain::opened::Opened;
+use packtrain::target::Policy;
+use packtrain_core::base::Secret;
+use packtrain_core::objects::Method;
+use packtrain_core::plan::select::Selection;
+use packtrain_core::platform::{Codec, CodecError, Decoder};
 use packtrain_tests::inside::settings;
 use packtrain_tests::writer::item::chunk_list;
 use packtrain_tests::writer::{Id, Item, Object, Packing, Ran, Slot, Stage, Value, Writer, hex};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// A file whose one chunk is this object, between two good ones.
@@ -72,7 +81,9 @@ fn metadata_that_is_none() {
     deep.extend(vec![0x91; 60_000]);
     deep.push(0);
     let map = |pairs| Value::map(pairs).encode();
-    let whole = || vec![("type", Value::text("F")), ("ctype", Value::Int(0)), ("csize", Value::Int(7)), ("size", Value::Int(7))];
+    let whole = || {
+        vec![("type", Value::text("F")), ("ctype", Value::Int(0)), ("csize", Value::Int(7)), ("size", Value::Int(7))]
+    };
     let changed = |key: &'static str, value: Value| {
         let mut pairs = whole();
         pairs.retain(|(known, _)| *known != key);
@@ -126,7 +137,9 @@ fn a_zstd_frame_that_promises_too_much() {
 #[test]
 fn an_xz_stream_with_a_dictionary_of_a_gigabyte() {
     // "abc" in one LZMA2 chunk; the dictionary's size is the byte at 16, after it a CRC-32 of the block header.
-    let mut stream = unhex("fd377a585a000000ff12d941020021011c00000010cf58cc01000261626300000001130303a560d806729e7a010000000000595a");
+    let mut stream = unhex(
+        "fd377a585a000000ff12d941020021011c00000010cf58cc01000261626300000001130303a560d806729e7a010000000000595a",
+    );
     assert_eq!(stream[16], 0x1c, "64 MiB");
     stream[16] = 0x24;
     let sum = crc32(&stream[12..20]);
@@ -139,7 +152,9 @@ fn an_xz_stream_with_a_dictionary_of_a_gigabyte() {
     }
     // The same with 64 MiB is what `xz -9` writes, and is read.
     let mut writer = Writer::default();
-    let usual = unhex("fd377a585a000000ff12d941020021011c00000010cf58cc01000261626300000001130303a560d806729e7a010000000000595a");
+    let usual = unhex(
+        "fd377a585a000000ff12d941020021011c00000010cf58cc01000261626300000001130303a560d806729e7a010000000000595a",
+    );
     let id = writer.put(&Object::new(b'F', b"abc").packed(Packing::Raw(2, usual)));
     let ran = around(&mut writer, id, 3).extract();
     assert_eq!((ran.code, ran.read("bad")), (0, b"abc".to_vec()));
@@ -215,7 +230,9 @@ fn a_stream_that_ends_inside_an_item() {
 fn the_first_item_after_a_gap_may_span_chunks() {
     // Piece 1 is lost. Piece 2 ends one item and starts a long one, which ends in piece 3.
     let mut writer = Writer::default();
-    let long = writer.file("long", b"long").with("xattrs", Value::Map(vec![(Value::Blob(b"user.x".to_vec()), Value::Blob(noise(1, 3000)))]));
+    let long = writer
+        .file("long", b"long")
+        .with("xattrs", Value::Map(vec![(Value::Blob(b"user.x".to_vec()), Value::Blob(noise(1, 3000)))]));
     let [a, b, c] = ["a", "b", "c"].map(|path| writer.file(path, path.as_bytes()).encode());
     let stream = [&a[..], &b, &long.encode(), &c].concat();
     let (first, second) = (a.len() + 10, a.len() + b.len() + 1000);
@@ -226,14 +243,21 @@ fn the_first_item_after_a_gap_may_span_chunks() {
     let ran = Stage::of(&mut writer).extract();
     assert_eq!(ran.code, 113, "{}", ran.report);
     assert_eq!(ran.read("c"), b"c");
-    assert_eq!(ran.meta("long").map(|meta| meta.len()), Some(4), "an intact item is not lost with its neighbour: {}", ran.report);
+    assert_eq!(
+        ran.meta("long").map(|meta| meta.len()),
+        Some(4),
+        "an intact item is not lost with its neighbour: {}",
+        ran.report
+    );
 }
 
 #[test]
 fn whole_items_before_a_gap_are_not_lost_with_it() {
     // Piece 2 ends the long item that piece 1 began and holds more whole ones; piece 3 is lost.
     let mut writer = Writer::default();
-    let long = writer.file("long", b"long").with("xattrs", Value::Map(vec![(Value::Blob(b"user.x".to_vec()), Value::Blob(noise(1, 3000)))]));
+    let long = writer
+        .file("long", b"long")
+        .with("xattrs", Value::Map(vec![(Value::Blob(b"user.x".to_vec()), Value::Blob(noise(1, 3000)))]));
     let [a, b, c, d] = ["a", "b", "c", "d"].map(|path| writer.file(path, path.as_bytes()).encode());
     let stream = [&long.encode()[..], &a, &b].concat();
     let pieces = [&stream[..2900], &stream[2900..], &c, &d];
@@ -272,7 +296,8 @@ fn searching_for_an_item_takes_time_in_proportion() {
 fn index_entries_that_lie_are_not_believed() {
     let lie = |change: &dyn Fn(&mut Slot)| {
         let mut writer = Writer::default();
-        let items = [writer.file("before", b"before"), writer.file("f", &noise(3, 5000)), writer.file("after", b"after")];
+        let items =
+            [writer.file("before", b"before"), writer.file("f", &noise(3, 5000)), writer.file("after", b"after")];
         writer.archive("a", &items);
         let id = writer.chunk_id(&noise(3, 5000));
         writer.slots.iter_mut().filter(|slot| slot.id == id).for_each(change);
@@ -306,7 +331,8 @@ fn a_thousand_chunks_at_any_number_of_workers() {
         let plain = [piece, &vec![at as u8; 500]].concat();
         chunks.extend(writer.content_as(&plain, 4096, &packings[at % 3]));
     }
-    let expected: Vec<u8> = data.chunks(1000).enumerate().flat_map(|(at, piece)| [piece, &vec![at as u8; 500]].concat()).collect();
+    let expected: Vec<u8> =
+        data.chunks(1000).enumerate().flat_map(|(at, piece)| [piece, &vec![at as u8; 500]].concat()).collect();
     let mut items = vec![Item::file(b"big", &chunks)];
     for (at, chunk) in chunks.iter().enumerate() {
         items.push(Item::file(format!("f{at}").as_bytes(), &[*chunk]));
@@ -328,6 +354,93 @@ fn chunk_lists_with_a_third_part_are_read() {
     writer.archive("a", &[item]);
     let ran = Stage::of(&mut writer).extract();
     assert_eq!((ran.code, ran.read("f")), (0, b"old style".to_vec()));
+}
+
+/// LZ4, but some input makes it panic, as a fault in a codec would.
+struct Brittle;
+
+const TRIGGER: &[u8] = b"this one panics";
+
+impl Codec for Brittle {
+    fn method(&self) -> Method {
+        Method::Lz4
+    }
+
+    fn decoder(&self) -> Box<dyn Decoder> {
+        Box::new(Self)
+    }
+}
+
+impl Decoder for Brittle {
+    fn decode(&mut self, source: &[u8], target: &mut [u8]) -> Result<usize, CodecError> {
+        assert!(!source.windows(TRIGGER.len()).any(|window| window == TRIGGER), "a codec's panic, on purpose");
+        packtrain_core::codecs::Lz4.decoder().decode(source, target)
+    }
+}
+
+#[test]
+fn a_codec_that_panics_is_told_and_nothing_is_called_restored_that_is_not() {
+    let mut writer = Writer::default();
+    let bad = [TRIGGER, &[b'x'; 2000]].concat();
+    let mut items: Vec<Item> = (0..30u8).map(|at| writer.file(&format!("f{at}"), &[at; 2000])).collect();
+    items.insert(10, writer.file("bad", &bad));
+    items.insert(10, Item::link(b"link", b"f1"));
+    items.insert(20, Item::folder(b"folder"));
+    writer.archive("t", &items);
+    let stage = Stage::of(&mut writer);
+    for jobs in [1, 2, 8] {
+        let target = stage.target();
+        let reports = packtrain_tests::folder::Temp::new();
+        let report = reports.path().join("report");
+        let code = packtrain_tests::writer::stage::in_time(|| {
+            let store = std::sync::Arc::new(packtrain::store::LocalStore::open(&stage.repository()).unwrap());
+            let mut opened = Opened::with_passphrase(store, &Secret::new(Vec::new())).unwrap();
+            opened.kit = opened.kit.with(&Brittle);
+            let archives = opened.drive(opened.source.archives(&opened.port, false)).unwrap();
+            let state = archives[0].state.as_ref().unwrap();
+            let options =
+                Options { policy: Policy::of_this_process(), on_damage: OnDamage::Zero, overwrite: Overwrite::Always };
+            let file = std::io::BufWriter::new(std::fs::File::create(&report).unwrap());
+            let mut messages = Messages::new(Wishes { report: Some(file), ..Wishes::default() });
+            let (all, never) = (Selection::new(0), AtomicBool::new(false));
+            let result = extract::extract(
+                &opened,
+                state,
+                &all,
+                &target,
+                &options,
+                &settings(jobs, 0, 48 << 20),
+                &mut messages,
+                &never,
+            );
+            messages.finish("restored", result.err().as_ref())
+        });
+        assert_eq!(code, 113, "with {jobs} workers");
+        let report = std::fs::read_to_string(report).unwrap();
+        let entries: Vec<serde_json::Value> = report.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let status = |path: &str| {
+            entries
+                .iter()
+                .find(|line| line["type"] == "entry" && line["path"] == path)
+                .map(|line| line["status"].as_str().unwrap_or_default())
+        };
+        assert!(matches!(status("bad"), Some("damaged" | "failed" | "left out")), "{report}");
+        // Whatever is called restored is so; whatever is not is named with a status of its own.
+        for at in 0..30u8 {
+            let path = format!("f{at}");
+            let whole = std::fs::read(target.join(&path)).is_ok_and(|bytes| bytes == [at; 2000]);
+            match status(&path) {
+                Some("restored") => assert!(whole, "{path} is said to be restored\n{report}"),
+                Some(_) => {}
+                None => panic!("{path} is not accounted for\n{report}"),
+            }
+        }
+        match status("link") {
+            Some("restored") => assert!(std::fs::read_link(target.join("link")).is_ok(), "{report}"),
+            found => assert!(found.is_some(), "the link is not accounted for\n{report}"),
+        }
+        assert!(target.join("folder").is_dir());
+    }
 }
 
 fn unhex(text: &str) -> Vec<u8> {

@@ -99,7 +99,18 @@ impl Simulation {
             .collect();
         let machine = Ordered::new(budget);
         let living = Rc::default();
-        Self { dice, machine, budget, living, jobs: Vec::new(), input, out: Vec::new(), outputs: 0, cancelled: false, finished: false }
+        Self {
+            dice,
+            machine,
+            budget,
+            living,
+            jobs: Vec::new(),
+            input,
+            out: Vec::new(),
+            outputs: 0,
+            cancelled: false,
+            finished: false,
+        }
     }
 
     /// Bytes and units held, and by how many jobs.
@@ -174,7 +185,11 @@ impl Simulation {
         match self.machine.poll_output() {
             Output::Ready(ticket, token) => {
                 assert!(!self.cancelled && next == Some(At::Home));
-                assert_eq!((ticket, token.number), (self.jobs[self.outputs].ticket, self.outputs), "results come in order");
+                assert_eq!(
+                    (ticket, token.number),
+                    (self.jobs[self.outputs].ticket, self.outputs),
+                    "results come in order"
+                );
                 self.jobs[self.outputs].at = At::Handed;
                 self.outputs += 1;
             }
@@ -329,12 +344,18 @@ fn whatever_the_order_of_completion() {
     // All orders of five jobs with five workers: 120, each with the same output.
     let mut orders = vec![vec![]];
     for number in 0..5 {
-        orders = orders.iter().flat_map(|order: &Vec<usize>| (0..=order.len()).map(move |at| [&order[..at], &[number], &order[at..]].concat())).collect();
+        orders = orders
+            .iter()
+            .flat_map(|order: &Vec<usize>| {
+                (0..=order.len()).map(move |at| [&order[..at], &[number], &order[at..]].concat())
+            })
+            .collect();
     }
     assert_eq!(orders.len(), 120);
     for order in orders {
         let mut machine = Ordered::new(Budget { bytes: 100, units: 100 });
-        let tickets: Vec<Ticket> = (0..5).map(|job| machine.offer(Load { stored: 1, plain: 1, units: 1 }, job).unwrap()).collect();
+        let tickets: Vec<Ticket> =
+            (0..5).map(|job| machine.offer(Load { stored: 1, plain: 1, units: 1 }, job).unwrap()).collect();
         machine.finish();
         while machine.poll_job().is_some() {}
         let mut seen = Vec::new();

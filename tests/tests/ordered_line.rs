@@ -16,6 +16,7 @@ const JOBS: [usize; 5] = [1, 2, 3, 8, 16];
 /// A number, squared by a worker after some time.
 struct Job {
     number: u64,
+    bytes: u64,
     micros: u64,
     panics: bool,
     read: bool,
@@ -61,7 +62,7 @@ impl Crew for Squares {
         self.working.fetch_sub(1, Ordering::SeqCst);
         self.done.fetch_add(1, Ordering::SeqCst);
         assert!(!job.panics, "a worker's panic, on purpose");
-        (Answer::Square(job.number * job.number), 10)
+        (Answer::Square(job.number * job.number), job.bytes)
     }
 
     fn lost(&self, job: Job) -> Answer {
@@ -123,7 +124,12 @@ impl Counting {
     }
 
     fn landed(&mut self, ticket: Ticket) {
-        let number = self.tickets.iter().find(|(known, _)| *known == ticket).map(|(_, number)| *number).expect("a ticket of ours");
+        let number = self
+            .tickets
+            .iter()
+            .find(|(known, _)| *known == ticket)
+            .map(|(_, number)| *number)
+            .expect("a ticket of ours");
         self.flying.retain(|(known, _)| *known != number);
     }
 }
@@ -153,7 +159,7 @@ impl Conductor<Squares> for Counting {
         self.next += 1;
         let bytes = (self.bytes)(number);
         self.flying.push((number, bytes));
-        let job = Job { number, micros: (self.micros)(number), panics: (self.panics)(number), read: false };
+        let job = Job { number, bytes, micros: (self.micros)(number), panics: (self.panics)(number), read: false };
         Ok(Next::Job(Load { stored: bytes / 2, plain: bytes - bytes / 2, units: 1 }, job))
     }
 
@@ -164,8 +170,6 @@ impl Conductor<Squares> for Counting {
         }
         self.seen.push(done);
         self.tickets.push((ticket, number));
-        // What came home holds ten bytes, whatever was declared.
-        self.flying.iter_mut().filter(|(known, _)| *known == number).for_each(|(_, bytes)| *bytes = (*bytes).min(10));
         while self.held.len() > 5 {
             self.let_go(line);
         }
@@ -249,7 +253,9 @@ fn a_panic_costs_one_job() {
         let panics = |number: u64| number % 10 == 3 || (60..64).contains(&number);
         let mut conductor = Counting { panics, micros: jitter, ..Counting::new(100, 1 << 20) };
         assert_eq!(run(jobs, readers, &mut conductor).0, Ok(()));
-        let expected: Vec<Answer> = (0..100).map(|number| if panics(number) { Answer::Lost(number) } else { Answer::Square(number * number) }).collect();
+        let expected: Vec<Answer> = (0..100)
+            .map(|number| if panics(number) { Answer::Lost(number) } else { Answer::Square(number * number) })
+            .collect();
         assert_eq!(conductor.seen, expected);
     }
 }
@@ -259,7 +265,8 @@ fn held_results_come_free_later() {
     for jobs in JOBS {
         // Room for a few results only: the conductor must let go when it is asked.
         for memory in [100, 300, 100_000] {
-            let mut conductor = Counting { holds: |number| number % 3 != 0, micros: jitter, ..Counting::new(200, memory) };
+            let mut conductor =
+                Counting { holds: |number| number % 3 != 0, micros: jitter, ..Counting::new(200, memory) };
             assert_eq!(run(jobs, 0, &mut conductor).0, Ok(()));
             assert_eq!(conductor.seen, squares(200));
             assert!(memory > 1000 || conductor.yields > 0, "{jobs} workers in {memory} bytes never ran out of room");
@@ -307,7 +314,8 @@ fn cancelling_ends_soon_and_in_order() {
 fn a_slow_first_job_holds_nobody_up_within_the_bound() {
     // All others can be done while the first one takes its time, as long as they fit.
     for jobs in [2, 8] {
-        let mut conductor = Counting { micros: |number| if number == 0 { 100_000 } else { 0 }, ..Counting::new(2000, 100 << 20) };
+        let mut conductor =
+            Counting { micros: |number| if number == 0 { 100_000 } else { 0 }, ..Counting::new(2000, 100 << 20) };
         assert_eq!(run(jobs, 0, &mut conductor).0, Ok(()));
         assert_eq!(conductor.seen, squares(2000));
     }

@@ -117,7 +117,8 @@ fn hold(name: &str) {
             checked += 1;
             match rooms.get(&to) {
                 Some(other) if other < place => {}
-                other => wrong.push(format!("{}: crate::{import} ({room} is number {place}, {to} {other:?})", file.display())),
+                other => wrong
+                    .push(format!("{}: crate::{import} ({room} is number {place}, {to} {other:?})", file.display())),
             }
         }
     }
@@ -164,7 +165,9 @@ fn the_core_is_bare() {
     for (file, text) in sources(&src) {
         let code = code(&text);
         for word in ["std::", "unsafe "] {
-            let bare = code.match_indices(word).all(|(at, _)| code[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_'));
+            let bare = code
+                .match_indices(word)
+                .all(|(at, _)| code[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_'));
             assert!(bare, "{}: {word}", file.display());
         }
     }

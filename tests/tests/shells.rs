@@ -21,43 +21,56 @@ fn store(copy: &Copy) -> LocalStore {
 #[test]
 fn delays_change_nothing() {
     let mut all = Vec::new();
-    for case in ["many-chunks", "packs-small", "types", "sample", "codec-mixed"] {
+    let names = ["many-chunks", "packs-small", "types", "sample", "codec-mixed"];
+    for case in names.into_iter().filter_map(cases::restorable_named) {
         for (seed, (jobs, readers)) in [(1, 0), (2, 0), (3, 1), (8, 0), (8, 3), (16, 1)].into_iter().enumerate() {
-            all.push((cases::named(case), seed as u64, jobs, readers));
+            all.push((case, seed as u64, jobs, readers));
         }
     }
-    spread(&all, |(case, seed, jobs, readers)| format!("{} seed {seed} -j {jobs} --readers {readers}", case.name), |(case, seed, jobs, readers)| {
-        let copy = Copy::of(case);
-        let archive = case.archives.last().expect("an archive");
-        let expected = tree::kept(&archive.file("expect").expect("a tree"));
-        let mut outcomes = Vec::new();
-        for delayed in [false, true] {
-            let temp = Temp::new();
-            let (out, report) = (temp.folder("out"), temp.path().join("report"));
-            let store: Arc<dyn packtrain::store::Store> = match delayed {
-                true => Arc::new(Delaying::new(store(&copy), Duration::from_millis(20), *seed)),
-                false => Arc::new(store(&copy)),
-            };
-            let settings = if delayed { settings(*jobs, *readers, 1 << 20) } else { settings(1, 0, 48 << 20) };
-            let run = Inside { store, passphrase: "test", settings, report: Some(&report) };
-            let outcome = run.extract(&archive.id, &[], &out);
-            assert_eq!(outcome.code, 0);
-            assert!(outcome.report.lines().count() > expected.len(), "a report of every entry");
-            tree::assert_same(&expected, &tree::print(&out, &archive.tree_options()), if delayed { "delayed" } else { "straight" });
-            outcomes.push(outcome);
-        }
-        assert_eq!(outcomes[0], outcomes[1]);
-    });
+    spread(
+        &all,
+        |(case, seed, jobs, readers)| format!("{} seed {seed} -j {jobs} --readers {readers}", case.name),
+        |(case, seed, jobs, readers)| {
+            let copy = Copy::of(case);
+            let archive = case.archives.last().expect("an archive");
+            let expected = tree::kept(&archive.file("expect").expect("a tree"));
+            let mut outcomes = Vec::new();
+            for delayed in [false, true] {
+                let temp = Temp::new();
+                let (out, report) = (temp.folder("out"), temp.path().join("report"));
+                let store: Arc<dyn packtrain::store::Store> = match delayed {
+                    true => Arc::new(Delaying::new(store(&copy), Duration::from_millis(20), *seed)),
+                    false => Arc::new(store(&copy)),
+                };
+                let settings = if delayed { settings(*jobs, *readers, 1 << 20) } else { settings(1, 0, 48 << 20) };
+                let run = Inside { store, passphrase: "test", settings, report: Some(&report) };
+                let outcome = run.extract(&archive.id, &[], &out);
+                assert_eq!(outcome.code, 0);
+                assert!(outcome.report.lines().count() > expected.len(), "a report of every entry");
+                tree::assert_same(
+                    &expected,
+                    &tree::print(&out, &archive.tree_options()),
+                    if delayed { "delayed" } else { "straight" },
+                );
+                outcomes.push(outcome);
+            }
+            assert_eq!(outcomes[0], outcomes[1]);
+        },
+    );
 }
 
 /// Extracts those paths and returns what was read on the way.
 fn recorded(case: &Case, copy: &Copy, archive: &Archive, paths: &[&str], jobs: usize) -> Reads {
     let (store, reads) = Recording::new(store(copy));
-    let run = Inside { store: Arc::new(store), passphrase: &case.passphrase(), settings: settings(jobs, 0, 48 << 20), report: None };
+    let run = Inside {
+        store: Arc::new(store),
+        passphrase: &case.passphrase(),
+        settings: settings(jobs, 0, 48 << 20),
+        report: None,
+    };
     let temp = Temp::new();
     assert_eq!(run.extract(&archive.id, paths, temp.path()).code, 0);
-    let reads = reads.lock().expect("no panic here").clone();
-    reads
+    core::mem::take(&mut *reads.lock().expect("no panic here"))
 }
 
 fn ids(item: &serde_json::Map<String, Value>) -> Vec<String> {
@@ -76,14 +89,22 @@ fn touches(reads: &Reads, object: &Object) -> usize {
 fn parts(case: &Case, copy: &Copy) -> (BTreeSet<String>, Vec<Object>) {
     let known = case.archives.iter().all(|archive| archive.file("raw_items").is_some());
     let is_content: Box<dyn Fn(&Object) -> bool> = if known {
-        let ids: BTreeSet<String> = case.archives.iter().flat_map(|archive| archive.lines("raw_items")).flat_map(|item| ids(&item)).collect();
+        let ids: BTreeSet<String> =
+            case.archives.iter().flat_map(|archive| archive.lines("raw_items")).flat_map(|item| ids(&item)).collect();
         Box::new(move |object| ids.contains(&object.id))
     } else {
         // One case has too many items to keep them raw; its files are tiny, its metadata is not.
         assert_eq!(case.name, "many-items");
-        Box::new(|object| object.data < 1000 && case.archives.iter().all(|archive| archive.id != object.id && !archive.texts("item_ptrs").contains(&object.id)))
+        Box::new(|object| {
+            object.data < 1000
+                && case
+                    .archives
+                    .iter()
+                    .all(|archive| archive.id != object.id && !archive.texts("item_ptrs").contains(&object.id))
+        })
     };
-    let (content, metadata): (Vec<Object>, Vec<Object>) = copy.objects().into_iter().partition(|object| is_content(object));
+    let (content, metadata): (Vec<Object>, Vec<Object>) =
+        copy.objects().into_iter().partition(|object| is_content(object));
     (content.into_iter().map(|object| object.id).collect(), metadata)
 }
 
@@ -98,11 +119,18 @@ fn zeros_are_never_fetched() {
         let mut zeros = BTreeSet::new();
         for (item, raw) in archive.lines("items").iter().zip(&raw) {
             let size = item["size"].as_u64().unwrap_or_default();
-            if item["type"] == "-" && size > 0 && item["blake3"] == blake3::hash(&vec![0; size as usize]).to_hex().as_str() {
+            if item["type"] == "-"
+                && size > 0
+                && item["blake3"] == blake3::hash(&vec![0; size as usize]).to_hex().as_str()
+            {
                 // Large ones in whole blocks, as holes are; looking at others would cost more than reading them.
                 let chunks = raw["chunks"].as_array().expect("a list");
-                let large = chunks.iter().filter(|chunk| chunk[1].as_u64().is_some_and(|size| size >= 64 << 10 && size % 4096 == 0));
-                zeros.extend(large.filter_map(|chunk| chunk[0].as_str()).map(|id| id.trim_start_matches('\u{7f}').to_owned()));
+                let large = chunks
+                    .iter()
+                    .filter(|chunk| chunk[1].as_u64().is_some_and(|size| size >= 64 << 10 && size % 4096 == 0));
+                zeros.extend(
+                    large.filter_map(|chunk| chunk[0].as_str()).map(|id| id.trim_start_matches('\u{7f}').to_owned()),
+                );
             }
         }
         assert!(!zeros.is_empty(), "{}: no file of zeros", archive.name);
@@ -114,9 +142,18 @@ fn zeros_are_never_fetched() {
             damaged.flip(&object.pack, object.payload(), 1);
         }
         let temp = Temp::new();
-        let run = Inside { store: Arc::new(store(&damaged)), passphrase: "test", settings: settings(2, 0, 1 << 20), report: None };
+        let run = Inside {
+            store: Arc::new(store(&damaged)),
+            passphrase: "test",
+            settings: settings(2, 0, 1 << 20),
+            report: None,
+        };
         assert_eq!(run.extract(&archive.id, &[], temp.path()).code, 0);
-        tree::assert_same(&tree::kept(&archive.file("expect").expect("a tree")), &tree::print(temp.path(), &[]), "without zeros");
+        tree::assert_same(
+            &tree::kept(&archive.file("expect").expect("a tree")),
+            &tree::print(temp.path(), &[]),
+            "without zeros",
+        );
         for jobs in [1, 8] {
             let reads = recorded(case, &copy, archive, &[], jobs);
             for object in &objects {
@@ -124,7 +161,8 @@ fn zeros_are_never_fetched() {
                 let (from, to) = (object.offset as u64, (object.offset + object.len()) as u64);
                 let of_pack = reads.get(&object.pack).map_or(&[][..], Vec::as_slice);
                 let within = |at: u64| from <= at && at < to;
-                let aimed = of_pack.iter().any(|(offset, len)| *len > 0 && (within(*offset) || within(offset + len - 1)));
+                let aimed =
+                    of_pack.iter().any(|(offset, len)| *len > 0 && (within(*offset) || within(offset + len - 1)));
                 assert!(!aimed, "{}: {object:?} was fetched", archive.name);
             }
         }
@@ -144,11 +182,20 @@ fn one_file_reads_what_it_needs() {
     files.sort_by_key(|item| ids(item).len());
     let file = &files[0];
     let needed: BTreeSet<String> = ids(file).into_iter().chain(metadata.into_iter().map(|object| object.id)).collect();
-    let least: u64 = objects.iter().filter(|object| needed.contains(&object.id)).map(|object| object.len() as u64).sum();
+    let least: u64 =
+        objects.iter().filter(|object| needed.contains(&object.id)).map(|object| object.len() as u64).sum();
     for jobs in [1, 8] {
         let reads = recorded(case, &copy, archive, &[file["path"].as_str().expect("a path")], jobs);
-        let packs: u64 = reads.iter().filter(|(name, _)| name.starts_with("packs/")).flat_map(|(_, reads)| reads).map(|(_, len)| len).sum();
-        assert!(packs >= least && packs <= least + least / 8 + 4096 && packs < all / 2, "{packs} bytes read, {least} needed, {all} in all");
+        let packs: u64 = reads
+            .iter()
+            .filter(|(name, _)| name.starts_with("packs/"))
+            .flat_map(|(_, reads)| reads)
+            .map(|(_, len)| len)
+            .sum();
+        assert!(
+            packs >= least && packs <= least + least / 8 + 4096 && packs < all / 2,
+            "{packs} bytes read, {least} needed, {all} in all"
+        );
     }
 }
 
@@ -170,7 +217,9 @@ fn metadata_is_read_once() {
                     assert_eq!(count, 1, "{name}: {object:?}");
                 }
             }
-            let others = |folder: &str| reads.iter().filter(|(name, _)| name.starts_with(folder)).map(|(_, reads)| reads.len()).max();
+            let others = |folder: &str| {
+                reads.iter().filter(|(name, _)| name.starts_with(folder)).map(|(_, reads)| reads.len()).max()
+            };
             assert!(others("index/") <= Some(1) && others("keys/") <= Some(1), "{name}: {reads:?}");
         }
     }
@@ -192,9 +241,19 @@ fn neighbours_are_read_together() {
         for object in objects.iter().filter(|object| distinct.contains(&object.id)) {
             let (from, to) = (object.offset as u64, (object.offset + object.len()) as u64);
             let of_pack = reads.get(&object.pack).map_or(&[][..], Vec::as_slice);
-            fetching.extend(of_pack.iter().filter(|(offset, len)| *offset <= from && offset + len >= to).map(|read| (object.pack.clone(), *read)));
+            fetching.extend(
+                of_pack
+                    .iter()
+                    .filter(|(offset, len)| *offset <= from && offset + len >= to)
+                    .map(|read| (object.pack.clone(), *read)),
+            );
         }
         assert!(distinct.len() > 50 && listed.len() > 2 * distinct.len(), "{} of {}", distinct.len(), listed.len());
-        assert!(fetching.len() * 8 <= distinct.len(), "-j {jobs}: {} reads for {} chunks", fetching.len(), distinct.len());
+        assert!(
+            fetching.len() * 8 <= distinct.len(),
+            "-j {jobs}: {} reads for {} chunks",
+            fetching.len(),
+            distinct.len()
+        );
     }
 }

@@ -132,6 +132,11 @@ impl Port {
     /// # Errors
     /// As [`read`](Self::read), and `OverLimit` for a longer object.
     pub async fn load(&self, name: &str, what: &'static str, cap: u64) -> Result<Vec<u8>> {
+        // Asked first, so that nothing of a size beyond the cap is ever taken; what a shell knows
+        // no size of, or what grows meanwhile, is still read no further than one byte beyond.
+        if let Some(Some(size)) = self.stat(name).await? {
+            crate::base::limits::within(what, size, cap).map_err(|e| e.in_object(name))?;
+        }
         let bytes = self.read(name, 0, cap + 1).await?;
         crate::base::limits::within(what, bytes.len() as u64, cap).map_err(|e| e.in_object(name))?;
         Ok(bytes)
@@ -220,7 +225,13 @@ mod tests {
     #[test]
     fn failures_name_the_object() {
         let port = Port::new();
-        let error = drive(&port, port.load("config", "config size", 4), |_| Reply::Bytes(alloc::vec![0; 5]));
+        let error = drive(&port, port.load("config", "config size", 4), |_| Reply::Size(Some(5)));
+        assert!(matches!(error.unwrap_err().kind(), Kind::OverLimit { asked: 5, cap: 4, .. }));
+        // A size that was not true.
+        let error = drive(&port, port.load("config", "config size", 4), |need| match need {
+            Need::Stat { .. } => Reply::Size(Some(1)),
+            _ => Reply::Bytes(alloc::vec![0; 5]),
+        });
         assert!(matches!(error.unwrap_err().kind(), Kind::OverLimit { asked: 5, cap: 4, .. }));
         let error = drive(&port, port.read("x", 0, 1), |_| Reply::Failed(Failure::NotFound)).unwrap_err();
         assert_eq!(error.place().object.as_deref(), Some("x"));

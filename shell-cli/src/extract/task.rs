@@ -19,11 +19,11 @@ pub struct Job {
     pub fetched: Option<Fetched>,
 }
 
-/// The bytes of a batch, and per read the error if it failed.
+/// The bytes of a batch, and per unit the error if it could not be read.
 pub struct Fetched {
     /// The batch's buffer.
     pub stored: Vec<u8>,
-    /// One per read.
+    /// One per unit.
     pub failures: Vec<Option<Error>>,
 }
 

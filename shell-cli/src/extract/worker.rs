@@ -220,7 +220,7 @@ impl Decoder<'_> {
             }
             return fault;
         }
-        let failure = self.batch.read_of(at).and_then(|read| self.failures.get(read)).and_then(Option::as_ref);
+        let failure = self.failures.get(at).and_then(Option::as_ref);
         match self.bench.open(self.batch, at, self.opener, failure) {
             Ok(content) => {
                 let plain = self.bench.bytes(&content);

@@ -107,7 +107,7 @@ impl Crew for Decoders {
         };
         let mut held = 0;
         let units = (0..job.batch.units.len()).map(|at| {
-            let failure = job.batch.read_of(at).and_then(|read| failures.get(read)).and_then(Option::as_ref);
+            let failure = failures.get(at).and_then(Option::as_ref);
             let content = bench.open(&job.batch, at, &*self.opener, failure)?;
             let plain = match (self.keep, content) {
                 (Keep::Nothing, _) => Vec::new(),

@@ -35,8 +35,18 @@ impl Suite {
         Self { encryption: "chacha20-poly1305", id_hash: "sha256", type_byte: 0x20, domain: CHACHA },
         Self { encryption: "aes256-ocb", id_hash: "blake3", type_byte: 0x30, domain: OCB },
         Self { encryption: "chacha20-poly1305", id_hash: "blake3", type_byte: 0x40, domain: CHACHA },
-        Self { encryption: "authenticated-sha256", id_hash: "sha256", type_byte: 0x50, domain: b"borg-repoobj-mac-hmac-sha256" },
-        Self { encryption: "authenticated-blake3", id_hash: "blake3", type_byte: 0x60, domain: b"borg-repoobj-mac-blake3" },
+        Self {
+            encryption: "authenticated-sha256",
+            id_hash: "sha256",
+            type_byte: 0x50,
+            domain: b"borg-repoobj-mac-hmac-sha256",
+        },
+        Self {
+            encryption: "authenticated-blake3",
+            id_hash: "blake3",
+            type_byte: 0x60,
+            domain: b"borg-repoobj-mac-blake3",
+        },
     ];
 
     /// Bytes that an envelope adds.
@@ -157,7 +167,8 @@ impl Seal {
     pub fn envelope(&mut self, context: &[u8], id: &[u8], payload: &[u8]) -> Vec<u8> {
         let mut out = vec![self.suite.type_byte, 0];
         if self.suite.type_byte >= 0x50 {
-            let tag_key: Id = Sha256::new().chain_update(self.crypt_key).chain_update(self.suite.domain).finalize().into();
+            let tag_key: Id =
+                Sha256::new().chain_update(self.crypt_key).chain_update(self.suite.domain).finalize().into();
             let bound = u16::try_from(context.len() + id.len()).expect("contexts are short").to_be_bytes();
             let parts = [&out[..], &bound, context, id, payload];
             let tag = match self.suite.type_byte {
@@ -171,7 +182,11 @@ impl Seal {
         out.extend(&self.counter.to_be_bytes()[2..]);
         self.counter += 1;
         out.extend(self.session);
-        let key = Sha256::new().chain_update(self.crypt_key).chain_update(self.session).chain_update(self.suite.domain).finalize();
+        let key = Sha256::new()
+            .chain_update(self.crypt_key)
+            .chain_update(self.session)
+            .chain_update(self.suite.domain)
+            .finalize();
         let mut nonce = [0; 12];
         nonce[6..].copy_from_slice(&out[2..8]);
         let aad = [context, id, &out].concat();
@@ -233,7 +248,9 @@ mod tests {
             ("csize", Value::Int(12)),
         ])
         .encode();
-        let unhex = |text: &str| -> Vec<u8> { (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect() };
+        let unhex = |text: &str| -> Vec<u8> {
+            (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+        };
         for (at, crypt_key, id_key, session, object) in [
             (
                 0,

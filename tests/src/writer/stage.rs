@@ -146,7 +146,9 @@ impl Ran {
                 Some("entry") => {
                     statuses.insert(text("path"), text("status"));
                 }
-                Some("warning") => warnings.push((line["code"].as_u64().unwrap_or_default(), text("path"), text("text"))),
+                Some("warning") => {
+                    warnings.push((line["code"].as_u64().unwrap_or_default(), text("path"), text("text")))
+                }
                 _ => {}
             }
         }
@@ -158,7 +160,8 @@ impl Ran {
     /// # Panics
     /// If it is not there.
     pub fn read(&self, path: &str) -> Vec<u8> {
-        std::fs::read(self.target.join(path)).unwrap_or_else(|error| panic!("{path}: {error}; the report:\n{}", self.report))
+        std::fs::read(self.target.join(path))
+            .unwrap_or_else(|error| panic!("{path}: {error}; the report:\n{}", self.report))
     }
 
     /// What is there, links not followed.

@@ -23,24 +23,30 @@ fn finding(case: &str) -> Option<&'static str> {
 /// Nothing is found in healthy repositories, whatever the depth and the number of workers.
 #[test]
 fn healthy_repositories_are_found_healthy() {
-    spread(&cases::readable(), |case| case.name.clone(), |case| {
-        let copy = Copy::of(case);
-        let before = snapshot::take(&copy.path(), Closeness::Source);
-        for depth in [&["-j", "1"][..], &["--verify-data", "-j", "1"], &["--verify-data", "-j", "8", "--memory", "1"]] {
-            let run = check(case, &copy.path(), depth);
-            match finding(&case.name) {
-                None => assert_eq!(run.code, 0, "{depth:?}: {}", run.stderr),
-                Some(words) => {
-                    assert_eq!(run.code, 113, "{depth:?}: {}", run.stderr);
-                    assert!(run.stderr.contains(words), "{}", run.stderr);
+    spread(
+        &cases::readable(),
+        |case| case.name.clone(),
+        |case| {
+            let copy = Copy::of(case);
+            let before = snapshot::take(&copy.path(), Closeness::Source);
+            for depth in
+                [&["-j", "1"][..], &["--verify-data", "-j", "1"], &["--verify-data", "-j", "8", "--memory", "1"]]
+            {
+                let run = check(case, &copy.path(), depth);
+                match finding(&case.name) {
+                    None => assert_eq!(run.code, 0, "{depth:?}: {}", run.stderr),
+                    Some(words) => {
+                        assert_eq!(run.code, 113, "{depth:?}: {}", run.stderr);
+                        assert!(run.stderr.contains(words), "{}", run.stderr);
+                    }
+                }
+                if depth[0] == "--verify-data" && case.name != "pointer-lost" {
+                    assert!(run.stderr.contains("chunks verified, 0 damaged"), "{}", run.stderr);
                 }
             }
-            if depth[0] == "--verify-data" && case.name != "pointer-lost" {
-                assert!(run.stderr.contains("chunks verified, 0 damaged"), "{}", run.stderr);
-            }
-        }
-        assert_eq!(before, snapshot::take(&copy.path(), Closeness::Source), "the source changed");
-    });
+            assert_eq!(before, snapshot::take(&copy.path(), Closeness::Source), "the source changed");
+        },
+    );
 }
 
 /// One archive alone, a sample, and the two halves of a check.
@@ -74,7 +80,12 @@ fn other_formats_are_refused_by_name() {
             assert!(run.stdout.is_empty());
         }
         let temp = Temp::new();
-        let run = Call::new(["extract", "-r"]).args([case.repo()]).args(["latest", "-C"]).args([temp.path()]).opening(case).run();
+        let run = Call::new(["extract", "-r"])
+            .args([case.repo()])
+            .args(["latest", "-C"])
+            .args([temp.path()])
+            .opening(case)
+            .run();
         assert_eq!((run.expect(2).stdout.len(), std::fs::read_dir(temp.path()).expect("a folder").count()), (0, 0));
         assert_eq!(before, snapshot::take(&case.folder, Closeness::Source), "the source changed");
     }
@@ -85,9 +96,13 @@ fn other_formats_are_refused_by_name() {
 fn every_key_opens() {
     for case in cases::readable().into_iter().filter(|case| case.name.starts_with("key-")) {
         for passphrase in case.passphrases() {
-            let call = Call::new(["list", "-r"]).args([case.repo()]).opening(case).env("PACKTRAIN_PASSPHRASE", &passphrase);
+            let call =
+                Call::new(["list", "-r"]).args([case.repo()]).opening(case).env("PACKTRAIN_PASSPHRASE", &passphrase);
             assert!(call.run().expect(0).text().contains("archive"), "{}: {passphrase:?}", case.name);
-            let wrong = Call::new(["list", "-r"]).args([case.repo()]).opening(case).env("PACKTRAIN_PASSPHRASE", format!("{passphrase}x"));
+            let wrong = Call::new(["list", "-r"])
+                .args([case.repo()])
+                .opening(case)
+                .env("PACKTRAIN_PASSPHRASE", format!("{passphrase}x"));
             assert!(wrong.run().expect(52).stdout.is_empty(), "{}", case.name);
         }
     }

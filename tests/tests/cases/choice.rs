@@ -12,7 +12,8 @@ use packtrain_tests::tree::{self, Tree};
 fn extract(case: &Case, copy: &Copy, arguments: &[&str]) -> (Temp, Run) {
     let temp = Temp::new();
     temp.folder("out");
-    let call = Call::new(["extract", "-C", "out", "-r"]).args([copy.path()]).args([case.archives[0].spec()]).args(arguments);
+    let call =
+        Call::new(["extract", "-C", "out", "-r"]).args([copy.path()]).args([case.archives[0].spec()]).args(arguments);
     let run = call.opening(case).within(temp.path()).run();
     (temp, run)
 }
@@ -27,7 +28,8 @@ fn expected(case: &Case) -> Tree {
 
 /// The part of a tree whose paths fit; link groups are those of the part, parents that were not chosen have no time.
 fn part(whole: &Tree, chosen: impl Fn(&str) -> bool) -> Tree {
-    let mut tree: Tree = whole.iter().filter(|(path, _)| chosen(path)).map(|(path, entry)| (path.clone(), entry.clone())).collect();
+    let mut tree: Tree =
+        whole.iter().filter(|(path, _)| chosen(path)).map(|(path, entry)| (path.clone(), entry.clone())).collect();
     let mut members: std::collections::BTreeMap<String, Vec<String>> = std::collections::BTreeMap::new();
     for (path, entry) in &tree {
         if let Some(group) = entry.get("hlgroup").and_then(|group| group.as_str()) {
@@ -49,7 +51,7 @@ fn part(whole: &Tree, chosen: impl Fn(&str) -> bool) -> Tree {
 /// Only later names of link groups are chosen: the first chosen one is the file, the others links to it.
 #[test]
 fn hard_links_without_their_first_name() {
-    let case = cases::named("types");
+    let Some(case) = cases::restorable_named("types") else { return };
     let (copy, whole) = (Copy::of(case), expected(case));
     let items: Vec<String> = case.archives[0].lines("items").iter().map(tree::path_of).collect();
     let place = |path: &str| items.iter().position(|known| known == path).expect("a path");
@@ -65,7 +67,9 @@ fn hard_links_without_their_first_name() {
         for jobs in ["1", "8"] {
             let (temp, run) = extract(case, &copy, &[chosen, &["-j", jobs]].concat());
             run.expect(0);
-            let want = part(&whole, |path| chosen.iter().any(|chosen| path == *chosen || path.starts_with(&format!("{chosen}/"))));
+            let want = part(&whole, |path| {
+                chosen.iter().any(|chosen| path == *chosen || path.starts_with(&format!("{chosen}/")))
+            });
             tree::assert_same(&want, &out(&temp), &format!("{chosen:?} -j {jobs}"));
         }
     }
@@ -74,21 +78,27 @@ fn hard_links_without_their_first_name() {
 /// Patterns choose what borg's rules say; a path that fits nothing is a warning of its own.
 #[test]
 fn patterns_choose() {
-    let case = cases::named("types");
+    let Some(case) = cases::restorable_named("types") else { return };
     let (copy, whole) = (Copy::of(case), expected(case));
     let link = |path: &str| path.starts_with("link-") && path != "link-to-dir";
     let (temp, run) = extract(case, &copy, &["re:^link-", "-e", "link-to-*"]);
     run.expect(0);
     tree::assert_same(&part(&whole, link), &out(&temp), "re: and an exclude");
-    let (temp, run) = extract(case, &copy, &["--pattern", "+ sh:closed/**", "--pattern", "- sh:*", "--pattern", "- sh:**/*"]);
+    let (temp, run) =
+        extract(case, &copy, &["--pattern", "+ sh:closed/**", "--pattern", "- sh:*", "--pattern", "- sh:**/*"]);
     run.expect(0);
-    assert!(out(&temp).contains_key("closed/deeper/inside") && !out(&temp).contains_key("regular"), "{:?}", out(&temp).keys());
+    assert!(
+        out(&temp).contains_key("closed/deeper/inside") && !out(&temp).contains_key("regular"),
+        "{:?}",
+        out(&temp).keys()
+    );
     let (temp, run) = extract(case, &copy, &["regular", "not/there", "nor-this"]);
     let run = run.expect(101);
     assert!(run.stderr.contains("'not/there' matched nothing") && run.stderr.contains("'nor-this'"), "{}", run.stderr);
     tree::assert_same(&part(&whole, |path| path == "regular"), &out(&temp), "the rest is there");
     let rules = Temp::new();
-    std::fs::write(rules.path().join("rules"), "# all but these\n- re:^(block|char|link|fifo)\n- pp:closed\n").expect("a file");
+    std::fs::write(rules.path().join("rules"), "# all but these\n- re:^(block|char|link|fifo)\n- pp:closed\n")
+        .expect("a file");
     let file = rules.path().join("rules");
     let (temp, run) = extract(case, &copy, &["--patterns-from", file.to_str().expect("UTF-8")]);
     run.expect(0);
@@ -119,44 +129,55 @@ fn components_are_stripped() {
 /// A dry run decodes everything and writes nothing.
 #[test]
 fn dry_runs_write_nothing() {
-    spread(&cases::readable(), |case| case.name.clone(), |case| {
-        if case.archives.is_empty() {
-            return;
-        }
-        let copy = Copy::of(case);
-        let (temp, run) = extract(case, &copy, &["--dry-run", "--stats"]);
-        let run = run.expect(0);
-        assert!(run.stderr.contains("entries verified"), "{}", run.stderr);
-        assert_eq!(std::fs::read_dir(temp.path().join("out")).expect("a folder").count(), 0);
-        assert!(run.stdout.is_empty());
-    });
+    spread(
+        &cases::readable(),
+        |case| case.name.clone(),
+        |case| {
+            if case.archives.is_empty() {
+                return;
+            }
+            let copy = Copy::of(case);
+            let (temp, run) = extract(case, &copy, &["--dry-run", "--stats"]);
+            let run = run.expect(0);
+            assert!(run.stderr.contains("entries verified"), "{}", run.stderr);
+            assert_eq!(std::fs::read_dir(temp.path().join("out")).expect("a folder").count(), 0);
+            assert!(run.stdout.is_empty());
+        },
+    );
 }
 
 /// Extracting again over the same target gives the same tree, and so does going on with a run.
 #[test]
 fn a_second_run_gives_the_same_tree() {
     // Immutable and append-only files of a first run cannot be replaced, as with borg.
-    let all: Vec<_> = cases::readable().into_iter().filter(|case| !case.name.starts_with("flags")).collect();
-    spread(&all, |case| case.name.clone(), |case| {
-        let copy = Copy::of(case);
-        for archive in &case.archives {
-            let temp = Temp::new();
-            temp.folder("out");
-            let run = |option: &[&str]| {
-                let call = Call::new(["extract", "-C", "out", "-r"]).args([copy.path()]).args([archive.spec()]).args(option);
-                call.opening(case).within(temp.path()).run().expect(0)
-            };
-            run(&[]);
-            let mut first = out(&temp);
-            for path in archive.texts("mtime_free") {
-                first.get_mut(&path).expect("a folder").insert("mtime_ns".into(), serde_json::Value::Null);
+    let all: Vec<_> = cases::restorable().into_iter().filter(|case| !case.name.starts_with("flags")).collect();
+    spread(
+        &all,
+        |case| case.name.clone(),
+        |case| {
+            let copy = Copy::of(case);
+            for archive in &case.archives {
+                let temp = Temp::new();
+                temp.folder("out");
+                let run = |option: &[&str]| {
+                    let call = Call::new(["extract", "-C", "out", "-r"])
+                        .args([copy.path()])
+                        .args([archive.spec()])
+                        .args(option);
+                    call.opening(case).within(temp.path()).run().expect(0)
+                };
+                run(&[]);
+                let mut first = out(&temp);
+                for path in archive.texts("mtime_free") {
+                    first.get_mut(&path).expect("a folder").insert("mtime_ns".into(), serde_json::Value::Null);
+                }
+                run(&["-j", "8"]);
+                tree::assert_same(&first, &out(&temp), &format!("{}: over itself", archive.name));
+                run(&["--continue"]);
+                tree::assert_same(&first, &out(&temp), &format!("{}: --continue", archive.name));
             }
-            run(&["-j", "8"]);
-            tree::assert_same(&first, &out(&temp), &format!("{}: over itself", archive.name));
-            run(&["--continue"]);
-            tree::assert_same(&first, &out(&temp), &format!("{}: --continue", archive.name));
-        }
-    });
+        },
+    );
 }
 
 /// What is there and not in the archive stays; `--overwrite never` leaves files alone.
@@ -170,7 +191,8 @@ fn what_is_there_already() {
     std::fs::write(target.join("journey/notes.txt"), b"mine").expect("a file");
     std::fs::write(target.join("other"), b"stays").expect("a file");
     let run = |option: &[&str]| {
-        let call = Call::new(["extract", "-C", "out", "-r"]).args([copy.path()]).args([case.archives[0].spec()]).args(option);
+        let call =
+            Call::new(["extract", "-C", "out", "-r"]).args([copy.path()]).args([case.archives[0].spec()]).args(option);
         call.opening(case).within(temp.path()).run().expect(0)
     };
     run(&["--overwrite", "never"]);

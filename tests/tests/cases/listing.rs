@@ -18,23 +18,27 @@ fn lines(run: &Run) -> Vec<Map<String, Value>> {
 /// Every entry of every archive, field by field, in the order of the archive.
 #[test]
 fn entries_are_those_that_borg_lists() {
-    spread(&cases::readable(), |case| case.name.clone(), |case| {
-        let copy = Copy::of(case);
-        for archive in &case.archives {
-            let run = list(case, &copy, &[&archive.spec(), "--json-lines"]).expect(0);
-            let (ours, borgs) = (lines(&run), archive.lines("items"));
-            assert_eq!(ours.len(), borgs.len(), "{}: number of entries", archive.name);
-            for (ours, borgs) in ours.iter().zip(&borgs) {
-                entry(ours, borgs, archive);
-            }
-            // Raw items have times to the nanosecond.
-            if archive.file("raw_items").is_some() {
-                for (ours, raw) in ours.iter().zip(archive.lines("raw_items")) {
-                    assert_eq!(ours["mtime_ns"], raw["mtime"], "{}: {ours:?}", archive.name);
+    spread(
+        &cases::readable(),
+        |case| case.name.clone(),
+        |case| {
+            let copy = Copy::of(case);
+            for archive in &case.archives {
+                let run = list(case, &copy, &[&archive.spec(), "--json-lines"]).expect(0);
+                let (ours, borgs) = (lines(&run), archive.lines("items"));
+                assert_eq!(ours.len(), borgs.len(), "{}: number of entries", archive.name);
+                for (ours, borgs) in ours.iter().zip(&borgs) {
+                    entry(ours, borgs, archive);
+                }
+                // Raw items have times to the nanosecond.
+                if archive.file("raw_items").is_some() {
+                    for (ours, raw) in ours.iter().zip(archive.lines("raw_items")) {
+                        assert_eq!(ours["mtime_ns"], raw["mtime"], "{}: {ours:?}", archive.name);
+                    }
                 }
             }
-        }
-    });
+        },
+    );
 }
 
 fn entry(ours: &Map<String, Value>, borgs: &Map<String, Value>, archive: &Archive) {
@@ -71,7 +75,11 @@ fn entry(ours: &Map<String, Value>, borgs: &Map<String, Value>, archive: &Archiv
         _ => assert!(ours.get("size").is_none() && ours.get("linktarget").is_none(), "{what}"),
     }
     assert_eq!(ours.get("hlid").and_then(Value::as_str).unwrap_or_default(), borgs["hlid"], "{what}: hlid");
-    assert_eq!(ours["flags"].as_u64().unwrap_or_default(), borgs["flags"].as_u64().unwrap_or_default(), "{what}: flags");
+    assert_eq!(
+        ours["flags"].as_u64().unwrap_or_default(),
+        borgs["flags"].as_u64().unwrap_or_default(),
+        "{what}: flags"
+    );
     assert_eq!(ours.get("inode").cloned().unwrap_or_default(), borgs["inode"], "{what}: inode");
     for name in ["sha256", "blake3"] {
         if let Some(digest) = ours.get(&format!("digest_{name}")) {
@@ -83,40 +91,52 @@ fn entry(ours: &Map<String, Value>, borgs: &Map<String, Value>, archive: &Archiv
 /// Archives with all their metadata, in order of time; what is deleted or lost as such.
 #[test]
 fn archives_are_those_of_the_table() {
-    spread(&cases::readable(), |case| case.name.clone(), |case| {
-        let copy = Copy::of(case);
-        let run = list(case, &copy, &["--json-lines"]);
-        let lost = case.texts("lost");
-        assert_eq!(run.code, if lost.is_empty() { 0 } else { 113 }, "{}", run.stderr);
-        let ours = lines(&run);
-        assert_eq!(ours.len(), case.archives.len() + lost.len());
-        for (ours, archive) in ours.iter().zip(&case.archives) {
-            let table = &archive.json;
-            let meta = table["meta"].as_object().expect("a map");
-            assert_eq!(ours["deleted"], false);
-            for key in ["name", "id", "comment", "tags", "hostname", "username"] {
-                assert_eq!(ours[key], table[key], "{}: {key}", archive.name);
+    spread(
+        &cases::readable(),
+        |case| case.name.clone(),
+        |case| {
+            let copy = Copy::of(case);
+            let run = list(case, &copy, &["--json-lines"]);
+            let lost = case.texts("lost");
+            assert_eq!(run.code, if lost.is_empty() { 0 } else { 113 }, "{}", run.stderr);
+            let ours = lines(&run);
+            assert_eq!(ours.len(), case.archives.len() + lost.len());
+            for (ours, archive) in ours.iter().zip(&case.archives) {
+                let table = &archive.json;
+                let meta = table["meta"].as_object().expect("a map");
+                assert_eq!(ours["deleted"], false);
+                for key in ["name", "id", "comment", "tags", "hostname", "username"] {
+                    assert_eq!(ours[key], table[key], "{}: {key}", archive.name);
+                }
+                assert_eq!(ours["time"], table["time_stored"], "{}: time", archive.name);
+                // The map of one archive could not be dumped.
+                let known = meta.contains_key("version");
+                for key in ["start", "end", "command_line", "cwd", "size", "nfiles"].into_iter().filter(|_| known) {
+                    assert_eq!(
+                        ours.get(key).unwrap_or(&Value::Null),
+                        meta.get(key).unwrap_or(&Value::Null),
+                        "{}: {key}",
+                        archive.name
+                    );
+                }
             }
-            assert_eq!(ours["time"], table["time_stored"], "{}: time", archive.name);
-            // The map of one archive could not be dumped.
-            let known = meta.contains_key("version");
-            for key in ["start", "end", "command_line", "cwd", "size", "nfiles"].into_iter().filter(|_| known) {
-                assert_eq!(ours.get(key).unwrap_or(&Value::Null), meta.get(key).unwrap_or(&Value::Null), "{}: {key}", archive.name);
+            for id in &lost {
+                let line = ours.iter().find(|line| line["id"] == id.as_str()).expect("a lost archive is listed");
+                assert!(line["error"].is_string() && line.get("name").is_none() && run.stderr.contains(id), "{line:?}");
             }
-        }
-        for id in &lost {
-            let line = ours.iter().find(|line| line["id"] == id.as_str()).expect("a lost archive is listed");
-            assert!(line["error"].is_string() && line.get("name").is_none() && run.stderr.contains(id), "{line:?}");
-        }
-        // The other ways to list say the same.
-        let whole: Value = serde_json::from_slice(&list(case, &copy, &["--json"]).stdout).expect("a JSON document");
-        assert_eq!(whole["archives"].as_array().expect("a list").iter().map(|a| &a["id"]).collect::<Vec<_>>(), ours.iter().map(|a| &a["id"]).collect::<Vec<_>>());
-        let text = list(case, &copy, &[]);
-        assert_eq!(text.text().lines().count(), ours.len(), "one line each: {}", text.text());
-        for (line, archive) in text.text().lines().zip(&case.archives) {
-            assert!(line.starts_with(&archive.id[..8]) && line.contains(archive.name.as_str()), "{line}");
-        }
-    });
+            // The other ways to list say the same.
+            let whole: Value = serde_json::from_slice(&list(case, &copy, &["--json"]).stdout).expect("a JSON document");
+            assert_eq!(
+                whole["archives"].as_array().expect("a list").iter().map(|a| &a["id"]).collect::<Vec<_>>(),
+                ours.iter().map(|a| &a["id"]).collect::<Vec<_>>()
+            );
+            let text = list(case, &copy, &[]);
+            assert_eq!(text.text().lines().count(), ours.len(), "one line each: {}", text.text());
+            for (line, archive) in text.text().lines().zip(&case.archives) {
+                assert!(line.starts_with(&archive.id[..8]) && line.contains(archive.name.as_str()), "{line}");
+            }
+        },
+    );
 }
 
 #[test]
@@ -151,7 +171,13 @@ fn unexpected_names_are_told_once() {
 
 #[test]
 fn info_names_suite_version_and_counts() {
-    for name in ["suite-authenticated-sha256", "suite-chacha20-poly1305-blake3", "suite-aes256-ocb-sha256", "packs-small", "index-multi"] {
+    for name in [
+        "suite-authenticated-sha256",
+        "suite-chacha20-poly1305-blake3",
+        "suite-aes256-ocb-sha256",
+        "packs-small",
+        "index-multi",
+    ] {
         let case = cases::named(name);
         let copy = Copy::of(case);
         let run = Call::new(["info", "--json", "-r"]).args([copy.path()]).opening(case).run().expect(0);
@@ -160,13 +186,21 @@ fn info_names_suite_version_and_counts() {
         let config = String::from_utf8(copy.read("config/config")).expect("UTF-8");
         let id = config.lines().find_map(|line| line.strip_prefix("id = ")).expect("an id");
         let source = &info["source"];
-        assert!(suite.starts_with(source["encryption"].as_str().expect("a name").split('-').next().expect("a name")), "{source} {suite}");
+        assert!(
+            suite.starts_with(source["encryption"].as_str().expect("a name").split('-').next().expect("a name")),
+            "{source} {suite}"
+        );
         assert_eq!((&source["id"], &source["version"]), (&json!(id), &json!("5")));
         assert_eq!(source["packs"], copy.files_in("packs").len().to_string());
         assert_eq!(source["index_fragments"], copy.files_in("index").len().to_string());
         assert_eq!(info["archives"].as_array().map(Vec::len), Some(case.archives.len()));
-        let one = Call::new(["info", "-r"]).args([copy.path()]).args([case.archives[0].spec()]).opening(case).run().expect(0);
-        assert!(one.text().contains(&case.archives[0].id) && one.text().contains(&case.archives[0].name), "{}", one.text());
+        let one =
+            Call::new(["info", "-r"]).args([copy.path()]).args([case.archives[0].spec()]).opening(case).run().expect(0);
+        assert!(
+            one.text().contains(&case.archives[0].id) && one.text().contains(&case.archives[0].name),
+            "{}",
+            one.text()
+        );
     }
 }
 
@@ -179,7 +213,12 @@ fn formats_and_selections_list_the_same_entries() {
     let borgs = archive.lines("items");
     for (line, item) in run.text().lines().zip(&borgs) {
         let size = if item["type"] == "-" { item["size"].as_u64().unwrap_or_default() } else { 0 };
-        let want = format!("{} {} {size} {}", item["type"].as_str().unwrap_or_default(), item["mode"].as_str().unwrap_or_default(), item["path"].as_str().unwrap_or_default());
+        let want = format!(
+            "{} {} {size} {}",
+            item["type"].as_str().unwrap_or_default(),
+            item["mode"].as_str().unwrap_or_default(),
+            item["path"].as_str().unwrap_or_default()
+        );
         assert_eq!(line, want);
     }
     assert_eq!(run.text().lines().count(), borgs.len());

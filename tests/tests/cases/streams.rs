@@ -2,7 +2,7 @@
 
 use packtrain_tests::cases::{self, Archive, Case};
 use packtrain_tests::command::Call;
-use packtrain_tests::folder::{Eyes, Temp};
+use packtrain_tests::folder::{self, Eyes, Temp};
 use packtrain_tests::repository::Copy;
 use packtrain_tests::spread::spread;
 use packtrain_tests::tree::{self, path_of};
@@ -14,7 +14,13 @@ use std::process::{Command, Stdio};
 fn concatenated(case: &Case, archive: &Archive, copy: &Copy) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
     let temp = Temp::new();
-    Call::new(["extract", "-C", ".", "-r"]).args([copy.path()]).args([archive.spec()]).opening(case).within(temp.path()).run().expect(0);
+    Call::new(["extract", "-C", ".", "-r"])
+        .args([copy.path()])
+        .args([archive.spec()])
+        .opening(case)
+        .within(temp.path())
+        .run()
+        .expect(0);
     let mut bytes = Vec::new();
     for item in archive.lines("items").iter().filter(|item| item["type"] == "-") {
         let path = match item.get("path_b64").and_then(Value::as_str) {
@@ -34,22 +40,34 @@ fn concatenated(case: &Case, archive: &Archive, copy: &Copy) -> Vec<u8> {
 /// `extract --stdout` and `cat` write every file's bytes, hard links too, in order.
 #[test]
 fn streams_are_the_files_one_after_the_other() {
-    spread(&cases::readable(), |case| case.name.clone(), |case| {
-        let copy = Copy::of(case);
-        for archive in &case.archives {
-            let want = concatenated(case, archive, &copy);
-            for (jobs, memory) in [("1", "1"), ("8", "64K"), ("3", "64M")] {
-                let call = Call::new(["extract", "--stdout", "-j", jobs, "--memory", memory, "-r"]).args([copy.path()]).args([archive.spec()]);
-                let run = call.opening(case).run().expect(0);
-                assert!(run.stdout == want, "{} -j {jobs} --memory {memory}: {} of {} bytes", archive.name, run.stdout.len(), want.len());
+    spread(
+        &cases::restorable(),
+        |case| case.name.clone(),
+        |case| {
+            let copy = Copy::of(case);
+            for archive in &case.archives {
+                let want = concatenated(case, archive, &copy);
+                for (jobs, memory) in [("1", "1"), ("8", "64K"), ("3", "64M")] {
+                    let call = Call::new(["extract", "--stdout", "-j", jobs, "--memory", memory, "-r"])
+                        .args([copy.path()])
+                        .args([archive.spec()]);
+                    let run = call.opening(case).run().expect(0);
+                    assert!(
+                        run.stdout == want,
+                        "{} -j {jobs} --memory {memory}: {} of {} bytes",
+                        archive.name,
+                        run.stdout.len(),
+                        want.len()
+                    );
+                }
+                if !want.is_empty() {
+                    // Every path below every first component.
+                    let call = Call::new(["cat", "-r"]).args([copy.path()]).args([archive.spec().as_str(), "re:.*"]);
+                    assert!(call.opening(case).run().expect(0).stdout == want, "{}: cat", archive.name);
+                }
             }
-            if !want.is_empty() {
-                // Every path below every first component.
-                let call = Call::new(["cat", "-r"]).args([copy.path()]).args([archive.spec().as_str(), "re:.*"]);
-                assert!(call.opening(case).run().expect(0).stdout == want, "{}: cat", archive.name);
-            }
-        }
-    });
+        },
+    );
 }
 
 /// Named files in the order of the archive, whatever the order of the names.
@@ -60,14 +78,23 @@ fn cat_writes_the_named_files() {
     let files: Vec<_> = archive.lines("items").into_iter().filter(|item| item["type"] == "-").collect();
     for item in &files {
         let path = item["path"].as_str().expect("a path");
-        let run = Call::new(["cat", "-r"]).args([copy.path()]).args([&archive.spec(), path]).opening(case).run().expect(0);
+        let run =
+            Call::new(["cat", "-r"]).args([copy.path()]).args([&archive.spec(), path]).opening(case).run().expect(0);
         assert_eq!(item["blake3"], blake3::hash(&run.stdout).to_hex().as_str(), "{path}");
     }
     let two = [files[1]["path"].as_str().expect("a path"), files[0]["path"].as_str().expect("a path")];
-    let run = Call::new(["cat", "-r"]).args([copy.path()]).args([archive.spec().as_str(), two[0], two[1]]).opening(case).run().expect(0);
+    let run = Call::new(["cat", "-r"])
+        .args([copy.path()])
+        .args([archive.spec().as_str(), two[0], two[1]])
+        .opening(case)
+        .run()
+        .expect(0);
     let total = [&files[0], &files[1]].map(|item| item["size"].as_u64().expect("a size")).iter().sum::<u64>();
     assert_eq!(run.stdout.len() as u64, total);
-    assert_eq!(blake3::hash(&run.stdout[..files[0]["size"].as_u64().expect("a size") as usize]).to_hex().as_str(), files[0]["blake3"].as_str().expect("a digest"));
+    assert_eq!(
+        blake3::hash(&run.stdout[..files[0]["size"].as_u64().expect("a size") as usize]).to_hex().as_str(),
+        files[0]["blake3"].as_str().expect("a digest")
+    );
 }
 
 /// Real GNU tar makes the expected tree of what `export-tar` writes.
@@ -79,29 +106,33 @@ fn tar_streams_become_the_same_tree() {
     assert!(help.contains("GNU") || all, "this needs GNU tar");
     let mut eyes = Eyes::here();
     if !all {
-        use std::io::Write;
-        let _ = writeln!(std::io::stderr().lock(), "\n*** COMPARING LESS: this tar knows no attributes or ACLs\n");
+        folder::say("this tar knows no attributes or ACLs");
         (eyes.attributes, eyes.acls) = (false, false);
     }
-    spread(&cases::readable(), |case| case.name.clone(), |case| {
-        let copy = Copy::of(case);
-        for archive in case.archives.iter().filter(|archive| !archive.borg_is_wrong()) {
-            let temp = Temp::new();
-            let export = |file: &str, jobs: &str| {
-                let call = Call::new(["export-tar", "-j", jobs, "-r"]).args([copy.path()]).args([&archive.spec(), file]);
-                call.opening(case).within(temp.path()).run().expect(0)
-            };
-            export("one.tar", "1");
-            let tar = std::fs::read(temp.path().join("one.tar")).expect("a tar file");
-            assert!(export("-", "8").stdout == tar, "{}: the stream differs at -j 8", archive.name);
-            unpack(&temp, all);
-            // Tar streams have no flags; times and modes of folders without an entry are tar's own.
-            let borg = tree::without(tree::kept(&archive.file("expect").expect("an expected tree")), &["flags"]);
-            let actual = tree::without(tree::print(&temp.path().join("out"), &[]), &["flags", "atime_ns"]);
-            let found = tree::differences(&tree::without(borg, &["atime_ns"]), &actual, eyes);
-            assert!(found.is_empty(), "{}:\n    {}", archive.name, found.join("\n    "));
-        }
-    });
+    spread(
+        &cases::restorable(),
+        |case| case.name.clone(),
+        |case| {
+            let copy = Copy::of(case);
+            for archive in case.archives.iter().filter(|archive| !archive.borg_is_wrong()) {
+                let temp = Temp::new();
+                let export = |file: &str, jobs: &str| {
+                    let call =
+                        Call::new(["export-tar", "-j", jobs, "-r"]).args([copy.path()]).args([&archive.spec(), file]);
+                    call.opening(case).within(temp.path()).run().expect(0)
+                };
+                export("one.tar", "1");
+                let tar = std::fs::read(temp.path().join("one.tar")).expect("a tar file");
+                assert!(export("-", "8").stdout == tar, "{}: the stream differs at -j 8", archive.name);
+                unpack(&temp, all);
+                // Tar streams have no flags; times and modes of folders without an entry are tar's own.
+                let borg = tree::without(tree::kept(&archive.file("expect").expect("an expected tree")), &["flags"]);
+                let actual = tree::without(tree::print(&temp.path().join("out"), &[]), &["flags", "atime_ns"]);
+                let found = tree::differences(&tree::without(borg, &["atime_ns"]), &actual, eyes);
+                assert!(found.is_empty(), "{}:\n    {}", archive.name, found.join("\n    "));
+            }
+        },
+    );
 }
 
 fn unpack(temp: &Temp, all: bool) {

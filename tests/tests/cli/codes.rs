@@ -29,7 +29,9 @@ fn archives_that_are_not_there_or_not_alone() {
     let run = sample(&copy, &["list", "nope"]).expect(31);
     assert!(run.stderr.contains("'nope'") && run.stderr.contains("packtrain list"), "{}", run.stderr);
     // One name, two archives: both are named by what tells them apart.
-    for command in [&["list", "journey"][..], &["extract", "-n", "journey"], &["info", "journey"], &["check", "journey"]] {
+    for command in
+        [&["list", "journey"][..], &["extract", "-n", "journey"], &["info", "journey"], &["check", "journey"]]
+    {
         let run = sample(&copy, command).expect(31);
         for archive in &case.archives {
             assert!(run.stderr.contains(&format!("aid:{}", &archive.id[..12])), "{}", run.stderr);
@@ -39,7 +41,12 @@ fn archives_that_are_not_there_or_not_alone() {
     sample(&copy, &["list", "aid:0"]).expect(31);
     for (spec, archive) in [("latest", 1), (&format!("aid:{}", &case.archives[0].id[..6]), 0)] {
         let run = sample(&copy, &["list", spec, "--json-lines"]).expect(0);
-        let sizes: Vec<u64> = case.archives[archive].lines("items").iter().filter(|item| item["type"] == "-").filter_map(|item| item["size"].as_u64()).collect();
+        let sizes: Vec<u64> = case.archives[archive]
+            .lines("items")
+            .iter()
+            .filter(|item| item["type"] == "-")
+            .filter_map(|item| item["size"].as_u64())
+            .collect();
         let ours = run.text().lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
         assert_eq!(ours.filter_map(|line| line["size"].as_u64()).collect::<Vec<_>>(), sizes, "{spec}");
     }
@@ -58,7 +65,13 @@ fn keys_that_are_missing_or_wrong() {
     assert!(run.stderr.contains("not a key file for repository"), "{}", run.stderr);
     list().env("BORG_KEY_FILE", case.keyfile().expect("a key file")).run().expect(0);
     // The same file where key files usually are.
-    for (variable, below) in [("BORG_KEYS_DIR", ""), ("BORG_CONFIG_DIR", "keys"), ("BORG_BASE_DIR", ".config/borg/keys"), ("XDG_CONFIG_HOME", "borg/keys"), ("HOME", ".config/borg/keys")] {
+    for (variable, below) in [
+        ("BORG_KEYS_DIR", ""),
+        ("BORG_CONFIG_DIR", "keys"),
+        ("BORG_BASE_DIR", ".config/borg/keys"),
+        ("XDG_CONFIG_HOME", "borg/keys"),
+        ("HOME", ".config/borg/keys"),
+    ] {
         let temp = Temp::new();
         let folder = temp.path().join(below);
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -106,7 +119,12 @@ fn wrong_usage() {
         assert!(!run.stderr.is_empty() && run.stdout.is_empty(), "{arguments:?}");
     }
     Call::new(["list"]).run().expect(4);
-    let run = Call::new(["extract", "latest", "-n", "-r"]).args([copy.path()]).env("PACKTRAIN_JOBS", "many").env("BORG_PASSPHRASE", "test").run().expect(4);
+    let run = Call::new(["extract", "latest", "-n", "-r"])
+        .args([copy.path()])
+        .env("PACKTRAIN_JOBS", "many")
+        .env("BORG_PASSPHRASE", "test")
+        .run()
+        .expect(4);
     assert!(run.stderr.contains("PACKTRAIN_JOBS"), "{}", run.stderr);
 }
 
@@ -127,7 +145,8 @@ fn both_ways_to_name_a_repository() {
     assert_eq!(one, listed(&["first"], Some("BORG_REPO")));
     assert_eq!(one, listed(&["first"], Some("PACKTRAIN_REPO")));
     // What is named on the command line comes first.
-    let call = Call::new(["list", "--json-lines", &joined]).env("BORG_REPO", "/not/there").env("PACKTRAIN_PASSPHRASE", "test");
+    let call =
+        Call::new(["list", "--json-lines", &joined]).env("BORG_REPO", "/not/there").env("PACKTRAIN_PASSPHRASE", "test");
     assert_eq!(call.run().expect(0).stdout, one);
     assert_eq!(listed(&[&path], None), listed(&[], Some("BORG_REPO")));
 }

@@ -18,7 +18,9 @@ fn passphrases_by_variable_command_and_descriptor() {
             let good = |call: Call| assert!(call.run().expect(0).text().contains("archive"), "{prefix} {end:?}");
             good(list().env(&format!("{prefix}_PASSPHRASE"), &passphrase));
             good(list().env(&format!("{prefix}_PASSCOMMAND"), format!("cat '{}'", file.display())));
-            good(list().env(&format!("{prefix}_PASSPHRASE_FD"), "0").stdin(std::fs::File::open(&file).expect("a file")));
+            good(
+                list().env(&format!("{prefix}_PASSPHRASE_FD"), "0").stdin(std::fs::File::open(&file).expect("a file")),
+            );
         }
     }
     // The order: PACKTRAIN_ before BORG_, a passphrase before a command.
@@ -36,8 +38,14 @@ fn the_passcommand_sees_no_secret() {
     let seen = temp.path().join("seen");
     let script = temp.path().join("ask");
     std::fs::write(&script, format!("env > '{}'\necho test\n", seen.display())).expect("a file");
-    let call = Call::new(["list", "-r"]).args([copy.path()]).env("BORG_PASSPHRASE_FD", "9").env("PACKTRAIN_PASSPHRASE_FD", "9");
-    let call = call.env("PACKTRAIN_PASSCOMMAND", format!("sh '{}'", script.display())).env("BORG_PASSCOMMAND", "echo other").env("SOMETHING_ELSE", "kept");
+    let call = Call::new(["list", "-r"])
+        .args([copy.path()])
+        .env("BORG_PASSPHRASE_FD", "9")
+        .env("PACKTRAIN_PASSPHRASE_FD", "9");
+    let call = call
+        .env("PACKTRAIN_PASSCOMMAND", format!("sh '{}'", script.display()))
+        .env("BORG_PASSCOMMAND", "echo other")
+        .env("SOMETHING_ELSE", "kept");
     call.run().expect(0);
     let seen = std::fs::read_to_string(seen).expect("the environment");
     assert!(seen.contains("SOMETHING_ELSE=kept"), "{seen}");
@@ -61,9 +69,16 @@ fn secrets_are_never_printed() {
             &["list", "no-such-archive"],
         ] {
             let temp = Temp::new();
-            let call = Call::new(arguments).env("BORG_REPO", copy.path()).env("PACKTRAIN_PASSPHRASE", passphrase).within(temp.path());
+            let call = Call::new(arguments)
+                .env("BORG_REPO", copy.path())
+                .env("PACKTRAIN_PASSPHRASE", passphrase)
+                .within(temp.path());
             let run = call.run();
-            assert!(!run.stderr.contains("panicked") && (passphrase == right || run.code == 52), "{arguments:?}: {}", run.stderr);
+            assert!(
+                !run.stderr.contains("panicked") && (passphrase == right || run.code == 52),
+                "{arguments:?}: {}",
+                run.stderr
+            );
             let all = format!("{}{}", String::from_utf8_lossy(&run.stdout), run.stderr);
             assert!(!all.contains(passphrase), "{arguments:?} tells the passphrase: {all}");
             for key in copy.files_in("keys") {

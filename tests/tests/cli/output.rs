@@ -27,14 +27,22 @@ fn messages_are_json_lines() {
     ] {
         let temp = Temp::new();
         temp.folder("out");
-        let call = Call::new(arguments).args(["--log-json"]).env("BORG_REPO", copy.path()).env("BORG_PASSPHRASE", "test").within(temp.path());
+        let call = Call::new(arguments)
+            .args(["--log-json"])
+            .env("BORG_REPO", copy.path())
+            .env("BORG_PASSPHRASE", "test")
+            .within(temp.path());
         let run = call.run();
         assert_ne!(run.code, 0, "{arguments:?}");
         for line in run.stderr.lines() {
-            let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {line}"));
+            let value: Value =
+                serde_json::from_str(line).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {line}"));
             kinds.insert(value["type"].as_str().expect("a type").to_owned());
             if value["type"] == "log_message" {
-                assert!(value["message"].is_string() && value["code"].is_u64() && value["levelname"].is_string(), "{line}");
+                assert!(
+                    value["message"].is_string() && value["code"].is_u64() && value["levelname"].is_string(),
+                    "{line}"
+                );
             }
         }
         assert!(!run.stderr.is_empty());
@@ -49,14 +57,19 @@ fn reports_are_json_lines() {
     let copy = Copy::of(case);
     let temp = Temp::new();
     temp.folder("out");
-    let call = Call::new(["extract", "-C", "out", "--report", "report", "-r"]).args([copy.path()]).args([case.archives[0].spec()]);
+    let call = Call::new(["extract", "-C", "out", "--report", "report", "-r"])
+        .args([copy.path()])
+        .args([case.archives[0].spec()]);
     call.opening(case).within(temp.path()).run().expect(0);
     let text = std::fs::read_to_string(temp.path().join("report")).expect("a report");
-    let lines: Vec<serde_json::Map<String, Value>> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines: Vec<serde_json::Map<String, Value>> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let (sum, entries) = lines.split_last().expect("lines");
     let items = case.archives[0].lines("items");
     assert_eq!((&sum["type"], &sum["exit_code"], &sum["entries"]), (&"summary".into(), &0.into(), &items.len().into()));
-    let paths = |lines: &[serde_json::Map<String, Value>]| lines.iter().map(packtrain_tests::tree::path_of).collect::<std::collections::BTreeSet<_>>();
+    let paths = |lines: &[serde_json::Map<String, Value>]| {
+        lines.iter().map(packtrain_tests::tree::path_of).collect::<std::collections::BTreeSet<_>>()
+    };
     assert_eq!(paths(entries), paths(&items));
     assert!(entries.iter().all(|entry| entry["status"] == "restored"));
 }
@@ -67,13 +80,29 @@ fn names_are_escaped() {
     let case = cases::named("names");
     let copy = Copy::of(case);
     let archive = &case.archives[0];
-    let odd = archive.lines("items").iter().filter(|item| item["path"].as_str().is_some_and(|path| path.contains(|letter: char| letter.is_control()))).count();
+    let odd = archive
+        .lines("items")
+        .iter()
+        .filter(|item| item["path"].as_str().is_some_and(|path| path.contains(|letter: char| letter.is_control())))
+        .count();
     assert!(odd > 2, "the case has names with control characters");
     let temp = Temp::new();
     temp.folder("out");
-    for arguments in [&["list"][..], &["list", "--short"], &["extract", "-C", "out", "--list"], &["check", "--list"], &["cat", "--list"]] {
+    for arguments in [
+        &["list"][..],
+        &["list", "--short"],
+        &["extract", "-C", "out", "--list"],
+        &["check", "--list"],
+        &["cat", "--list"],
+    ] {
         let paths: &[&str] = if arguments[0] == "cat" { &["re:."] } else { &[] };
-        let call = Call::new(arguments).args(["-r"]).args([copy.path()]).args([archive.spec()]).args(paths).opening(case).within(temp.path());
+        let call = Call::new(arguments)
+            .args(["-r"])
+            .args([copy.path()])
+            .args([archive.spec()])
+            .args(paths)
+            .opening(case)
+            .within(temp.path());
         let run = call.run().expect(0);
         let text = if arguments[0] == "list" { run.text().to_owned() } else { run.stderr.clone() };
         assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{arguments:?}: {text:?}");
@@ -91,7 +120,9 @@ fn a_closed_pipe_is_silent() {
         let call = Call::new(arguments).env("BORG_REPO", copy.path()).opening(case);
         let (mut child, _home) = call.start();
         let mut first = Vec::new();
-        BufReader::with_capacity(64, child.stdout.take().expect("a pipe")).read_until(b'\n', &mut first).expect("a line");
+        BufReader::with_capacity(64, child.stdout.take().expect("a pipe"))
+            .read_until(b'\n', &mut first)
+            .expect("a line");
         let run = finished(child.wait_with_output().expect("it ends"));
         assert!(!first.is_empty());
         assert_eq!((run.stderr.as_str(), run.code), ("", 141), "{arguments:?}");

@@ -40,7 +40,8 @@ fn interrupted(case: &Case, copy: &Copy, archive: &str, options: &[&str], signal
 }
 
 fn entries(folder: &Path) -> usize {
-    std::fs::read_dir(folder).map_or(0, |all| all.count() + std::fs::read_dir(folder.join("0")).map_or(0, Iterator::count))
+    std::fs::read_dir(folder)
+        .map_or(0, |all| all.count() + std::fs::read_dir(folder.join("0")).map_or(0, Iterator::count))
 }
 
 #[test]
@@ -60,7 +61,8 @@ fn an_interrupted_extraction_leaves_nothing_half_done() {
             assert_eq!(run.code, code, "{} {options:?}: {}", case.name, run.stderr);
             assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
             let out = temp.path().join("out");
-            let left: Vec<String> = folder::files(&out).into_iter().filter(|name| name.contains(".packtrain-")).collect();
+            let left: Vec<String> =
+                folder::files(&out).into_iter().filter(|name| name.contains(".packtrain-")).collect();
             assert!(left.is_empty(), "unfinished files stay behind: {left:?}");
             let actual = tree::print(&out, &[]);
             assert!(actual.len() < expected.len() || case.name == "big-chunks", "it was not interrupted");

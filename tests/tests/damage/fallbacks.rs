@@ -32,7 +32,9 @@ fn index_missing_stale_damaged_or_marked() {
                 }
             });
             harmless(case, "a fragment missing", |victim| victim.copy.remove(&victim.copy.files_in("index")[kept]));
-            harmless(case, "a fragment damaged", |victim| victim.copy.flip(&victim.copy.files_in("index")[kept], 100, 1));
+            harmless(case, "a fragment damaged", |victim| {
+                victim.copy.flip(&victim.copy.files_in("index")[kept], 100, 1)
+            });
             harmless(case, "a fragment empty", |victim| victim.copy.write(&victim.copy.files_in("index")[kept], b""));
         }
         let victim = harmless(case, "the marker", |victim| victim.copy.write("cache/chunkindex-invalid", b""));
@@ -54,7 +56,9 @@ fn index_missing_stale_damaged_or_marked() {
 fn another_copy_of_each_object() {
     for case in CASES {
         for (object, what) in Victim::of(case).uses() {
-            for (part, at) in [("payload", object.payload()), ("metadata", object.metadata()), ("id", object.offset + 9)] {
+            for (part, at) in
+                [("payload", object.payload()), ("metadata", object.metadata()), ("id", object.offset + 9)]
+            {
                 let victim = harmless(case, &format!("{what:?} {part}, with a copy"), |victim| {
                     let pack = victim.copy.read(&object.pack);
                     let bytes = &pack[object.offset..object.offset + object.len()];
@@ -62,7 +66,11 @@ fn another_copy_of_each_object() {
                     assert_ne!(victim.copy.add_pack(&[bytes, bytes].concat()), object.pack);
                     victim.copy.flip(&object.pack, at, 1);
                 });
-                assert_eq!(victim.check(false).code, 113, "{case}: {what:?}: the damage is found although it costs nothing");
+                assert_eq!(
+                    victim.check(false).code,
+                    113,
+                    "{case}: {what:?}: the damage is found although it costs nothing"
+                );
             }
         }
     }
@@ -80,7 +88,11 @@ fn one_pack_without_an_index() {
             assert_eq!(victim.copy.add_pack(&all), pack_name(&all));
         });
         let found = victim.check(true);
-        assert!(found.code == 113 && found.stderr.contains("missing") && found.stderr.contains(", 0 damaged"), "{}", found.stderr);
+        assert!(
+            found.code == 113 && found.stderr.contains("missing") && found.stderr.contains(", 0 damaged"),
+            "{}",
+            found.stderr
+        );
     }
 }
 
@@ -91,7 +103,11 @@ fn a_scan_goes_on_behind_a_damaged_header() {
         let largest = |victim: &Victim| {
             let uses = victim.uses();
             let packs = victim.copy.files_in("packs");
-            let most = packs.iter().max_by_key(|pack| uses.iter().filter(|(object, _)| object.pack == **pack).count()).expect("a pack").clone();
+            let most = packs
+                .iter()
+                .max_by_key(|pack| uses.iter().filter(|(object, _)| object.pack == **pack).count())
+                .expect("a pack")
+                .clone();
             uses.into_iter().filter(|(object, _)| object.pack == most).collect::<Vec<_>>()
         };
         for part in [3, 8, 41, 43, 45, 47] {
@@ -117,14 +133,26 @@ fn stray_files() {
     for case in CASES {
         harmless(case, "stray files", |victim| {
             let pack = victim.copy.read(&victim.copy.files_in("packs")[0]);
-            for name in ["packs/readme", "packs/00/notes", "packs/zz/x", "packs/00/0123.tmp", "packs/x.hid", "archives/a.tmp", "index/b.tmp", "keys/notes", "notes", "data/0/1"] {
+            for name in [
+                "packs/readme",
+                "packs/00/notes",
+                "packs/zz/x",
+                "packs/00/0123.tmp",
+                "packs/x.hid",
+                "archives/a.tmp",
+                "index/b.tmp",
+                "keys/notes",
+                "notes",
+                "data/0/1",
+            ] {
                 victim.copy.write(name, &pack);
             }
             // A whole pack in the wrong folder, a link to a pack, and a name in capitals.
             let name = victim.copy.files_in("packs").into_iter().find(|name| name.len() > 64).expect("a pack");
             let last = name.rsplit('/').next().expect("a name").to_owned();
             victim.copy.write(&format!("packs/ee/{last}"), b"not where it belongs");
-            std::os::unix::fs::symlink("/dev/zero", victim.copy.path().join(format!("packs/ee/{}", "ee".repeat(32)))).expect("a link");
+            std::os::unix::fs::symlink("/dev/zero", victim.copy.path().join(format!("packs/ee/{}", "ee".repeat(32))))
+                .expect("a link");
             victim.copy.write(&format!("packs/dd/{}", "DD".repeat(32)), b"capitals");
         });
     }

@@ -120,7 +120,9 @@ fn archive_pointer() {
         victim.copy.write(&format!("{name}.del"), b"");
         victim.extract(first).run.expect(31);
         // Swapped: it names a chunk that is no archive, or nothing at all.
-        for id in [victim.first(Use::Content).id, victim.first(Use::List).id, victim.first(Use::Stream).id, "ab".repeat(32)] {
+        for id in
+            [victim.first(Use::Content).id, victim.first(Use::List).id, victim.first(Use::Stream).id, "ab".repeat(32)]
+        {
             let victim = Victim::of(suite);
             victim.copy.write(&format!("archives/{id}"), b"");
             let run = packtrain_tests::command::Call::new(["extract", "-n", "-r"])
@@ -154,45 +156,64 @@ fn every_part_of_every_object() {
             all.extend(parts.map(|(part, at)| (suite, number, object.clone(), what, part, at)));
         }
     }
-    spread(&all, |(suite, number, _, what, part, _)| format!("{suite}: object {number} ({what:?}), {part}"), |(suite, _, object, what, part, at)| {
-        let victim = Victim::of(suite);
-        victim.copy.flip(&object.pack, *at, 0x10);
-        let codes = victim.rules();
-        assert_hit(&victim, *what, &codes);
-        if *what == Use::Content {
-            victim.content_is_named(object);
-        }
-        // The pack no longer has the hash that is its name.
-        let quick = victim.check(false);
-        assert_eq!(quick.code, 113, "{part}");
-        assert!(quick.stderr.contains(&object.pack), "{}", quick.stderr);
-    });
+    spread(
+        &all,
+        |(suite, number, _, what, part, _)| format!("{suite}: object {number} ({what:?}), {part}"),
+        |(suite, _, object, what, part, at)| {
+            let victim = Victim::of(suite);
+            victim.copy.flip(&object.pack, *at, 0x10);
+            let codes = victim.rules();
+            assert_hit(&victim, *what, &codes);
+            if *what == Use::Content {
+                victim.content_is_named(object);
+            }
+            // The pack no longer has the hash that is its name.
+            let quick = victim.check(false);
+            assert_eq!(quick.code, 113, "{part}");
+            assert!(quick.stderr.contains(&object.pack), "{}", quick.stderr);
+        },
+    );
 }
 
 fn assert_hit(victim: &Victim, what: Use, codes: &[i32]) {
     let hit = if what == Use::Archive { 90 } else { 113 };
-    assert!(codes.contains(&hit) && codes.iter().all(|code| [0, hit].contains(code)), "{what:?}: {codes:?} in {}", victim.case.name);
+    assert!(
+        codes.contains(&hit) && codes.iter().all(|code| [0, hit].contains(code)),
+        "{what:?}: {codes:?} in {}",
+        victim.case.name
+    );
 }
 
 /// Whole packs: cut, lost, or with the content of another.
 #[test]
 fn packs() {
-    let all: Vec<_> = SUITES.into_iter().flat_map(|suite| ACTIONS.map(|action| (suite, action))).flat_map(|pair| (0..4).map(move |pack| (pair, pack))).collect();
-    spread(&all, |((suite, action), pack)| format!("{suite} pack {pack} {action:?}"), |((suite, action), pack)| {
-        let victim = Victim::of(suite);
-        let packs = victim.copy.files_in("packs");
-        let name = &packs[*pack];
-        let objects: Vec<_> = victim.uses().into_iter().filter(|(object, _)| object.pack == *name).collect();
-        let other = victim.copy.read(&packs[(pack + 1) % packs.len()]);
-        apply(&victim, *action, name, 0, &other);
-        let codes = victim.rules();
-        assert!(codes.iter().any(|code| *code != 0) && codes.iter().all(|code| [0, 90, 113].contains(code)), "{codes:?}");
-        let only_content = objects.iter().all(|(_, what)| *what == Use::Content);
-        if only_content && *action == Action::Missing {
-            objects.iter().for_each(|(object, _)| victim.content_is_named(object));
-        }
-        assert_ne!(victim.check(false).code, 0);
-    });
+    let all: Vec<_> = SUITES
+        .into_iter()
+        .flat_map(|suite| ACTIONS.map(|action| (suite, action)))
+        .flat_map(|pair| (0..4).map(move |pack| (pair, pack)))
+        .collect();
+    spread(
+        &all,
+        |((suite, action), pack)| format!("{suite} pack {pack} {action:?}"),
+        |((suite, action), pack)| {
+            let victim = Victim::of(suite);
+            let packs = victim.copy.files_in("packs");
+            let name = &packs[*pack];
+            let objects: Vec<_> = victim.uses().into_iter().filter(|(object, _)| object.pack == *name).collect();
+            let other = victim.copy.read(&packs[(pack + 1) % packs.len()]);
+            apply(&victim, *action, name, 0, &other);
+            let codes = victim.rules();
+            assert!(
+                codes.iter().any(|code| *code != 0) && codes.iter().all(|code| [0, 90, 113].contains(code)),
+                "{codes:?}"
+            );
+            let only_content = objects.iter().all(|(_, what)| *what == Use::Content);
+            if only_content && *action == Action::Missing {
+                objects.iter().for_each(|(object, _)| victim.content_is_named(object));
+            }
+            assert_ne!(victim.check(false).code, 0);
+        },
+    );
 }
 
 /// `--on-damage` decides: zeros, the file left out, or the end of the run.
@@ -202,23 +223,40 @@ fn policies_for_damaged_content() {
     let object = victim.first(Use::Content);
     victim.copy.flip(&object.pack, object.payload(), 1);
     let archive = &victim.case.archives[0];
-    let path = crate::victim::chunks(archive).into_iter().find(|(_, chunks)| chunks[..].iter().any(|(id, _)| *id == object.id)).expect("a file").0;
+    let path = crate::victim::chunks(archive)
+        .into_iter()
+        .find(|(_, chunks)| chunks[..].iter().any(|(id, _)| *id == object.id))
+        .expect("a file")
+        .0;
     for (policy, code, there) in [("zero", 113, true), ("skip", 113, false), ("stop", 90, false)] {
         for jobs in ["1", "8"] {
             let temp = packtrain_tests::folder::Temp::new();
-            let call = packtrain_tests::command::Call::new(["extract", "-C", ".", "--on-damage", policy, "-j", jobs, "-r"]);
-            let run = call.args([victim.copy.path()]).args([archive.spec()]).opening(victim.case).within(temp.path()).run().expect(code);
+            let call =
+                packtrain_tests::command::Call::new(["extract", "-C", ".", "--on-damage", policy, "-j", jobs, "-r"]);
+            let run = call
+                .args([victim.copy.path()])
+                .args([archive.spec()])
+                .opening(victim.case)
+                .within(temp.path())
+                .run()
+                .expect(code);
             assert!(run.stderr.contains(&path), "{policy}: {}", run.stderr);
             let file = temp.path().join(&path);
             assert_eq!(file.exists(), there, "{policy}");
             if there {
-                assert!(std::fs::read(&file).expect("a file").iter().all(|byte| *byte == 0), "zeros stand for the damage");
+                assert!(
+                    std::fs::read(&file).expect("a file").iter().all(|byte| *byte == 0),
+                    "zeros stand for the damage"
+                );
             }
         }
     }
     // A stream stops by default, as nothing can mark the place in it.
     let cat = |policy: &[&str]| {
-        let call = packtrain_tests::command::Call::new(["cat", "-r"]).args([victim.copy.path()]).args([archive.spec().as_str(), &path]).args(policy);
+        let call = packtrain_tests::command::Call::new(["cat", "-r"])
+            .args([victim.copy.path()])
+            .args([archive.spec().as_str(), &path])
+            .args(policy);
         call.opening(victim.case).run()
     };
     cat(&[]).expect(90);

@@ -47,13 +47,10 @@ impl Victim {
 
     /// What each object is used as, from what borg says of the archives.
     pub fn uses(&self) -> Vec<(Object, Use)> {
-        let lists: BTreeSet<String> = self
-            .case
-            .archives
-            .iter()
-            .flat_map(|archive| archive.texts("item_ptrs"))
-            .collect();
-        let content: BTreeSet<String> = self.case.archives.iter().flat_map(chunks).flat_map(|(_, chunks)| chunks).map(|(id, _)| id).collect();
+        let lists: BTreeSet<String> =
+            self.case.archives.iter().flat_map(|archive| archive.texts("item_ptrs")).collect();
+        let content: BTreeSet<String> =
+            self.case.archives.iter().flat_map(chunks).flat_map(|(_, chunks)| chunks).map(|(id, _)| id).collect();
         let what = |id: &String| match id {
             id if self.case.archives.iter().any(|archive| archive.id == *id) => Use::Archive,
             id if lists.contains(id) => Use::List,
@@ -73,7 +70,8 @@ impl Victim {
         let [one, eight] = ["1", "8"].map(|jobs| {
             let temp = Temp::new();
             temp.folder("out");
-            let call = Call::new(["extract", "-C", "out", "-j", jobs, "-r"]).args([self.copy.path()]).args([archive.spec()]);
+            let call =
+                Call::new(["extract", "-C", "out", "-j", jobs, "-r"]).args([self.copy.path()]).args([archive.spec()]);
             let call = call.opening(self.case).within(temp.path());
             let home = call.home().display().to_string();
             let mut run = call.run();
@@ -122,11 +120,18 @@ impl Victim {
                 let mut named = run.stderr.contains(&format!("{path}: bytes "));
                 // Another name of a damaged file is the same file.
                 if let Some(group) = want.get("hlgroup") {
-                    named |= expected.iter().any(|(other, entry)| entry.get("hlgroup") == Some(group) && run.stderr.contains(&format!("{other}: bytes ")));
+                    named |= expected.iter().any(|(other, entry)| {
+                        entry.get("hlgroup") == Some(group) && run.stderr.contains(&format!("{other}: bytes "))
+                    });
                 }
                 for (key, value) in want {
                     let free = (key == "sha256" && named) || (!whole && (entry["type"] == "dir" || key == "hlgroup"));
-                    assert!(free || value.is_null() || entry.get(key) == Some(value), "{path}: {key} is {:?}, not {value}; {}", entry.get(key), run.stderr);
+                    assert!(
+                        free || value.is_null() || entry.get(key) == Some(value),
+                        "{path}: {key} is {:?}, not {value}; {}",
+                        entry.get(key),
+                        run.stderr
+                    );
                 }
             }
             if whole && run.code == 113 {
@@ -152,7 +157,10 @@ impl Victim {
                         start += size;
                         (id, start - size, start)
                     });
-                    ranges.filter(|(id, ..)| *id == object.id).map(|(_, from, to)| (path.clone(), from, to)).collect::<Vec<_>>()
+                    ranges
+                        .filter(|(id, ..)| *id == object.id)
+                        .map(|(_, from, to)| (path.clone(), from, to))
+                        .collect::<Vec<_>>()
                 })
                 .collect();
             let Ending { run, .. } = self.extract(archive);
@@ -193,6 +201,8 @@ pub fn chunks(archive: &Archive) -> Vec<Content> {
         (id, chunk[1].as_u64().expect("a size"))
     };
     let items = archive.lines("raw_items");
-    let files = items.iter().filter_map(|item| Some((tree::path_of(item), item.get("chunks")?.as_array()?.iter().map(read).collect())));
+    let files = items
+        .iter()
+        .filter_map(|item| Some((tree::path_of(item), item.get("chunks")?.as_array()?.iter().map(read).collect())));
     files.collect()
 }

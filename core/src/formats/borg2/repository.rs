@@ -100,7 +100,9 @@ impl Repository {
                     if unknown > 0 {
                         self.note(
                             true,
-                            format!("the index is stale: {unknown} of its entries name packs that do not exist"),
+                            format!(
+                                "the index is stale: {unknown} of its entries name packs or objects that do not exist"
+                            ),
                         );
                     }
                     unexpected(&names, "index").into_iter().for_each(|text| self.note(false, text));
@@ -115,7 +117,7 @@ impl Repository {
         Ok(Err("it keeps changing".into()))
     }
 
-    /// The entries of all fragments in name order, and how many name unknown packs.
+    /// The entries of all fragments in name order, and how many name packs or objects that do not exist.
     async fn merge_fragments(&self, port: &Port) -> Result<(Vec<Slot>, u64)> {
         let context = hashed_context(&self.config.id, "index");
         let mut slots = Vec::new();
@@ -134,7 +136,8 @@ impl Repository {
                     Some((known, number)) if known == pack => Some(number),
                     _ => self.packs.binary_search(&pack).ok().and_then(|at| u32::try_from(at).ok()),
                 };
-                match number {
+                // No object is longer; such an entry would only ask for memory.
+                match number.filter(|_| len <= limits::OBJECT_MAX) {
                     Some(number) => {
                         last = Some((pack, number));
                         slots.push(Slot { id, pack: number, offset, len });
