@@ -129,7 +129,7 @@ pub struct ListArgs {
     #[command(flatten)]
     #[expect(missing_docs)]
     pub choice: Choice,
-    /// SOURCE[::ARCHIVE] [PATH...]
+    /// The source and, after two colons, the archive; then what the command needs.
     #[arg(value_name = "SOURCE[::ARCHIVE] PATH")]
     pub words: Vec<OsString>,
     /// Only names.
@@ -152,7 +152,7 @@ pub struct InfoArgs {
     #[command(flatten)]
     #[expect(missing_docs)]
     pub common: Common,
-    /// SOURCE[::ARCHIVE]
+    /// The source and, after two colons, the archive; then what the command needs.
     #[arg(value_name = "SOURCE[::ARCHIVE]")]
     pub words: Vec<OsString>,
     /// As one JSON document.
@@ -172,7 +172,7 @@ pub struct ExtractArgs {
     #[command(flatten)]
     #[expect(missing_docs)]
     pub choice: Choice,
-    /// SOURCE::ARCHIVE [PATH...]
+    /// The source and, after two colons, the archive; then what the command needs.
     #[arg(value_name = "SOURCE::ARCHIVE PATH")]
     pub words: Vec<OsString>,
     /// Restore into this directory instead of the current one.
@@ -225,7 +225,7 @@ pub struct CatArgs {
     #[command(flatten)]
     #[expect(missing_docs)]
     pub power: Power,
-    /// SOURCE::ARCHIVE PATH...
+    /// The source and, after two colons, the archive; then what the command needs.
     #[arg(value_name = "SOURCE::ARCHIVE PATH")]
     pub words: Vec<OsString>,
     /// What to do about damaged content.
@@ -242,7 +242,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     #[expect(missing_docs)]
     pub power: Power,
-    /// SOURCE[::ARCHIVE]
+    /// The source and, after two colons, the archive; then what the command needs.
     #[arg(value_name = "SOURCE[::ARCHIVE]")]
     pub words: Vec<OsString>,
     /// Also open every chunk: authenticate, decrypt, decompress, compare with its id.
@@ -274,7 +274,7 @@ pub struct TarArgs {
     #[command(flatten)]
     #[expect(missing_docs)]
     pub choice: Choice,
-    /// SOURCE::ARCHIVE FILE [PATH...]; FILE - is stdout.
+    /// The source and, after two colons, the archive; then what the command needs.
     #[arg(value_name = "SOURCE::ARCHIVE FILE PATH")]
     pub words: Vec<OsString>,
     /// Remove so many leading components from each path.

@@ -275,7 +275,7 @@ fn whole_items_before_a_gap_are_not_lost_with_it() {
 fn searching_for_an_item_takes_time_in_proportion() {
     // Records of a chunk list, laid out so that another list starts inside each of them and reads
     // the same bytes shifted; every 60 bytes stands the header of an item that begins with one.
-    let mut record = vec![0; 60];
+    let mut record = [0; 60];
     record[..3].copy_from_slice(&[0x93, 0xc4, 32]);
     record[35] = 1;
     record[36..38].copy_from_slice(&[0xc4, 22]);

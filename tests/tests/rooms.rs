@@ -65,7 +65,7 @@ fn imports(code: &str) -> Vec<String> {
                 depth += i32::from(letter == '{') - i32::from(letter == '}');
                 letter == ',' && depth == 0
             });
-            found.extend(parts.map(str::trim).filter(|part| !part.is_empty()).map(|part| path(part)));
+            found.extend(parts.map(str::trim).filter(|part| !part.is_empty()).map(path));
         } else {
             found.push(path(rest));
         }

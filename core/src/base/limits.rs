@@ -1,7 +1,7 @@
 //! Limits on sizes and counts that come from untrusted bytes.
 //!
 //! Each constant names the clause it comes from. A value beyond its limit is refused with
-//! [`Kind::OverLimit`](super::Kind::OverLimit) before anything of that size is allocated.
+//! [`Kind::OverLimit`] before anything of that size is allocated.
 
 use super::{Error, Kind, Result};
 

@@ -1,6 +1,6 @@
 //! The port: how code in the core asks for bytes without doing I/O.
 //!
-//! Code above this room is written as plain `async` functions that await [`Port::ask`]. The
+//! Code above this room is written as plain `async` functions that await the methods of [`Port`]. The
 //! compiler turns them into state machines; [`drive`] polls one, hands each [`Need`] to a
 //! closure of the shell and feeds the [`Reply`] back. No executor, no waker, no thread: a future
 //! is pending only while its need is unanswered.
