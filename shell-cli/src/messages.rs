@@ -156,9 +156,9 @@ impl Messages {
 
     /// An entry is done.
     pub fn entry(&mut self, entry: &Entry, status: Status) {
-        self.counts.entries += 1;
         match status {
             Status::Restored | Status::Damaged => {
+                self.counts.entries += 1;
                 if matches!(entry.kind, EntryKind::File(_)) {
                     self.counts.files += 1;
                     self.counts.bytes += entry.content_len();

@@ -1,6 +1,10 @@
 //! Every limit on untrusted sizes: what is at the limit passes, what is just over it is refused,
 //! soon and without memory of that size. An allocator that counts stands under all of it.
 
+#[path = "limits/allocator.rs"]
+mod allocator;
+
+use allocator::{NOW, PEAK};
 use packtrain::store::{LocalStore, Store};
 use packtrain_core::base::limits::*;
 use packtrain_core::base::{Check, Denied, Error, Kind, Secret};
@@ -14,56 +18,13 @@ use packtrain_tests::inside::settings;
 use packtrain_tests::writer::seal::Costs;
 use packtrain_tests::writer::{Item, Object, Packing, Stage, Value, Writer, hex, store_hash};
 use rustix::io::Errno;
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Counts bytes asked for, whether they are touched or not.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
 /// One measurement at a time.
 static TURN: Mutex<()> = Mutex::new(());
-
-fn taken(bytes: usize) {
-    let now = NOW.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    PEAK.fetch_max(now, Ordering::Relaxed);
-}
-
-// SAFETY: everything is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        taken(layout.size());
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        taken(layout.size());
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both exist for a moment.
-        taken(size);
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// What `work` gives, and the most memory it held at a time beside what was there.
 fn measure<T>(work: impl FnOnce() -> T) -> (T, usize) {

@@ -5,10 +5,10 @@
 //!
 //! | row | where |
 //! |---|---|
-//! | 8 size differs from the chunks | `hostile.rs`, `sizes_that_lie` |
+//! | 8 size differs from the chunks | `hostile_values.rs`, `sizes_that_lie` |
 //! | 31 read-only folder, normal user | `hostile.rs`, `read_only_folders_of_a_normal_user` |
 //! | 32 path through a link | `hostile.rs`, `nothing_is_written_through_a_link_*` |
-//! | 45 key that is not UTF-8 | `hostile.rs`, `keys_and_values_of_no_sense_are_passed_over` |
+//! | 45 key that is not UTF-8 | `hostile_values.rs`, `keys_and_values_of_no_sense_are_passed_over` |
 //! | 69 memory of what is not wanted | `limits.rs`, `what_is_not_wanted_takes_no_memory` |
 //! | 121 hard-linked symbolic link | `hostile.rs`, `link_groups_do_without_a_first_name` |
 

@@ -15,8 +15,8 @@
 //! # Laws
 //!
 //! Each offered job comes out exactly once, in offer order. Held bytes never exceed the budget,
-//! but for one larger job that passes alone. A refusal gives the job back. After `cancel` every
-//! job and result comes back to the caller.
+//! but for one larger job that passes alone. A refusal gives the job back. After `cancel`
+//! what is queued or waits for its turn is dropped, and late answers come back to the caller.
 
 use crate::objects::Load;
 use alloc::collections::VecDeque;

@@ -233,6 +233,14 @@ impl<'a> Restorer<'a> {
                 self.messages.entry(&entry, Status::Restored);
                 Ok(())
             }
+            // Another entry took the first name's place; what was restored there is gone.
+            Err(Problem::UnsafeLink) => {
+                self.messages.copied(&entry.path);
+                if let Some(group) = &entry.link_group {
+                    self.links.remove(group);
+                }
+                self.restore_here(entry, spot)
+            }
             // The folder of the first name may be closed to a normal user by now.
             Err(Problem::CopyWanted(_) | Problem::Failed { what: What::Open, .. }) => {
                 self.messages.copied(&entry.path);

@@ -46,9 +46,11 @@ impl Format for Borg2 {
             let key_objects = list_ids(port, "keys", limits::KEYS_MAX).await?;
             let mut locked = LockedRepository { config, kit, key_objects, offered: Vec::new(), stored: Vec::new() };
             for id in &locked.key_objects {
-                let text = port.load(&format!("keys/{id}"), "key size", limits::KEY_MAX).await?;
-                if keys::belongs_to(&text, &config.id) {
-                    locked.stored.push(text);
+                match port.load(&format!("keys/{id}"), "key size", limits::KEY_MAX).await {
+                    Ok(text) if keys::belongs_to(&text, &config.id) => locked.stored.push(text),
+                    Err(error) if matches!(error.kind(), Kind::Store(_)) => return Err(error),
+                    // Not a key of this repository, or no key at all: others may still open it.
+                    _ => {}
                 }
             }
             Ok(Box::new(locked) as Box<dyn Locked>)
