@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use packtrain_core::engine::{Budget, End, Ordered, Output, Refused, Ticket, Wait};
 use packtrain_core::objects::Load;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How many workers, and within what bound.
@@ -23,10 +24,15 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Most bytes that a worker's buffers keep between jobs, so that all workers together stay
-    /// within the bound: an unusually large object must not cost its size for the rest of the run.
+    /// Places to work at: one per core, or per worker where there are fewer.
+    pub fn benches(&self) -> usize {
+        std::thread::available_parallelism().map_or(self.jobs, usize::from).min(self.jobs).max(1)
+    }
+
+    /// Most bytes that one buffer keeps between jobs, so that all together stay within the bound:
+    /// an unusually large object must not cost its size for the rest of the run.
     pub fn keep(&self) -> usize {
-        let share = self.memory / (2 * self.jobs as u64);
+        let share = self.memory / (2 * self.benches() as u64);
         usize::try_from(share).unwrap_or(usize::MAX).clamp(KEEP_MIN, KEEP_MAX)
     }
 }
@@ -38,6 +44,8 @@ const KEEP_MAX: usize = 9 << 20;
 /// Jobs handed out per worker: one in work, one waiting, so that none is idle while the
 /// conductor plans.
 const AHEAD: usize = 2;
+/// Jobs that a worker does before another may have its place.
+const TURN: usize = 32;
 /// Memory that one unit of work is taken to hold beside its bytes.
 const UNIT_COST: u64 = 2048;
 /// After this long without any result, the user is told that the run still waits.
@@ -51,10 +59,10 @@ pub trait Crew: Sync {
     type Job: Send;
     /// A result.
     type Done: Send;
-    /// What each worker keeps from job to job.
-    type Bench;
+    /// Buffers and state that are kept from job to job.
+    type Bench: Send;
 
-    /// Sets up one worker.
+    /// Sets up one place to work at.
     fn bench(&self) -> Self::Bench;
 
     /// Fetches what the job needs, ahead of the worker. Called only where readers are wanted.
@@ -128,6 +136,7 @@ pub fn run<C: Crew>(
         return Line { machine, lanes: Lanes::Inline { crew, bench }, cancelled }.drive(conductor);
     }
     let ahead = settings.jobs * AHEAD + settings.readers;
+    let benches = Benches::new(crew, settings.benches());
     std::thread::scope(|scope| {
         let (job_in, mut job_out) = crossbeam_channel::bounded(ahead);
         let (done_in, done_out) = crossbeam_channel::bounded(ahead);
@@ -148,8 +157,8 @@ pub fn run<C: Crew>(
             job_out = read_out;
         }
         for _ in 0..settings.jobs {
-            let (jobs, done) = (job_out.clone(), done_in.clone());
-            scope.spawn(move || serve(crew, &jobs, &done));
+            let (jobs, done, benches) = (job_out.clone(), done_in.clone(), &benches);
+            scope.spawn(move || serve(crew, benches, &jobs, &done));
         }
         // Only workers hold these ends from here on, so that a queue closes when they are gone.
         drop((job_out, done_in));
@@ -159,13 +168,59 @@ pub fn run<C: Crew>(
     })
 }
 
-fn serve<C: Crew>(crew: &C, jobs: &Receiver<(Ticket, C::Job)>, done: &Sender<(Ticket, u64, C::Done)>) {
-    let mut bench = crew.bench();
-    for (ticket, job) in jobs {
-        let (result, holds) = attempt(crew, &mut bench, job);
-        if done.send((ticket, holds, result)).is_err() {
-            return;
+/// Places to work at: one per core, however many workers there are, since more at a time would
+/// only drive each other's bytes out of the caches. A worker has a place before it takes a job, so
+/// that no job waits with a worker that waits itself.
+struct Benches<B> {
+    idle: Mutex<Vec<B>>,
+    returned: Condvar,
+}
+
+impl<B> Benches<B> {
+    fn new<C: Crew<Bench = B>>(crew: &C, count: usize) -> Self {
+        let idle = (0..count).map(|_| crew.bench()).collect();
+        Self { idle: Mutex::new(idle), returned: Condvar::new() }
+    }
+
+    fn take(&self) -> B {
+        // No code that could panic runs under the lock.
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(bench) = idle.pop() {
+                return bench;
+            }
+            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    fn give_back(&self, bench: B) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(bench);
+        self.returned.notify_one();
+    }
+}
+
+fn serve<C: Crew>(
+    crew: &C,
+    benches: &Benches<C::Bench>,
+    jobs: &Receiver<(Ticket, C::Job)>,
+    done: &Sender<(Ticket, u64, C::Done)>,
+) {
+    loop {
+        let mut bench = benches.take();
+        for _ in 0..TURN {
+            let over = match jobs.recv() {
+                Ok((ticket, job)) => {
+                    let (result, holds) = attempt(crew, &mut bench, job);
+                    done.send((ticket, holds, result)).is_err()
+                }
+                Err(_) => true,
+            };
+            if over {
+                benches.give_back(bench);
+                return;
+            }
+        }
+        benches.give_back(bench);
     }
 }
 
