@@ -44,13 +44,22 @@ impl Format for Borg2 {
             let bytes = port.load(CONFIG, "config size", limits::CONFIG_MAX).await?;
             let config = Config::parse(&bytes).map_err(|error| error.in_object(CONFIG))?;
             let key_objects = list_ids(port, "keys", limits::KEYS_MAX).await?;
-            let mut locked = LockedRepository { config, kit, key_objects, offered: Vec::new(), stored: Vec::new() };
+            let mut locked = LockedRepository {
+                config,
+                kit,
+                key_objects,
+                offered: Vec::new(),
+                stored: Vec::new(),
+                unreadable: None,
+            };
             for id in &locked.key_objects {
                 match port.load(&format!("keys/{id}"), "key size", limits::KEY_MAX).await {
                     Ok(text) if keys::belongs_to(&text, &config.id) => locked.stored.push(text),
                     Err(error) if matches!(error.kind(), Kind::Store(_)) => return Err(error),
-                    // Not a key of this repository, or no key at all: others may still open it.
-                    _ => {}
+                    // Others may still open the repository; if there are none, this is the reason.
+                    Err(error) => locked.unreadable = Some(error),
+                    // A key of another repository.
+                    Ok(_) => {}
                 }
             }
             Ok(Box::new(locked) as Box<dyn Locked>)
@@ -94,12 +103,14 @@ struct LockedRepository {
     offered: Vec<Vec<u8>>,
     /// Keys in the repository.
     stored: Vec<Vec<u8>>,
+    /// Why a key in the repository cannot even be read.
+    unreadable: Option<Error>,
 }
 
 impl LockedRepository {
     /// The first key that opens. A damaged candidate is stepped over.
     fn open_key(&self, passphrase: &Secret) -> Result<KeyMaterial> {
-        let mut failure = Error::from(Denied::NoKey);
+        let mut failure = self.unreadable.clone().unwrap_or_else(|| Denied::NoKey.into());
         for text in self.offered.iter().chain(&self.stored) {
             match SealedKey::parse(text).and_then(|sealed| sealed.open(passphrase, &self.config.id)) {
                 Ok(material) => return Ok(material),
@@ -129,7 +140,7 @@ impl Locked for LockedRepository {
     }
 
     fn keys(&self) -> usize {
-        self.offered.len() + self.stored.len()
+        self.offered.len() + self.stored.len() + usize::from(self.unreadable.is_some())
     }
 
     fn unlock<'a>(&'a self, port: &'a Port, passphrase: &'a Secret) -> Pending<'a, Result<Box<dyn Source>>> {
