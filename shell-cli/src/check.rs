@@ -5,7 +5,7 @@
 //! sizes add up; (3) with `--verify-data`, every chunk is opened in storage order, and what is
 //! damaged is then traced to the files that use it.
 
-use crate::exit::{self, Result, describe};
+use crate::exit::{self, Result, describe, describe_fault};
 use crate::line::{self, Conductor, Crew, Line, Next, Settings};
 use crate::messages::{Messages, Status};
 use crate::opened::Opened;
@@ -192,12 +192,7 @@ fn walk(
                 if entry.kind == EntryKind::File(None) {
                     messages.damage(&entry.path, "the archive holds no content for this file");
                 }
-                if let (EntryKind::File(Some(_)), Some(stated)) = (&entry.kind, entry.size)
-                    && stated != entry.content_len()
-                {
-                    let text = format!("the archive states {stated} bytes, its chunks hold {}", entry.content_len());
-                    messages.damage(&entry.path, &text);
-                }
+                messages.misstated_size(&entry);
                 messages.entry(&entry, if missing == 0 { Status::Restored } else { Status::Damaged });
             }
         }
@@ -266,7 +261,7 @@ impl Conductor<Decoders> for DataPass<'_> {
         }
         let batch = self.builder.take();
         self.batches.push_back(batch.units.clone());
-        let load = batch.load(0);
+        let load = batch.load(batch.units.len());
         // Workers keep nothing, but each unit's plaintext exists for a moment.
         Ok(Next::Job(Load { plain: load.stored, ..load }, DecodeJob::new(batch)))
     }
@@ -278,7 +273,7 @@ impl Conductor<Decoders> for DataPass<'_> {
         for (unit, result) in units.iter().zip(done.units) {
             self.verified += 1;
             if let Err(fault) = result {
-                self.messages.damage(b"", &format!("{} (stage {})", describe(&fault.error), fault.stage.name()));
+                self.messages.damage(b"", &describe_fault(&fault));
                 self.bad.insert(unit.id, fault);
             }
         }

@@ -1,6 +1,6 @@
 //! Exit codes: one number per kind of failure, the same in reports and logs.
 
-use packtrain_core::base::{Denied, Error, Kind};
+use packtrain_core::base::{Denied, Error, Fault, Kind};
 use std::collections::BTreeSet;
 
 /// Success.
@@ -132,6 +132,11 @@ pub fn describe(error: &Error) -> String {
         }
         _ => error.to_string(),
     }
+}
+
+/// The fault as one line, with its stage.
+pub fn describe_fault(fault: &Fault) -> String {
+    format!("{} (stage {})", describe(&fault.error), fault.stage.name())
 }
 
 /// Codes of warnings met during a run.

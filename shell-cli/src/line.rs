@@ -255,7 +255,6 @@ impl<C: Crew> Line<'_, C> {
         let result = self.steps(conductor);
         if result.is_err() {
             self.machine.cancel();
-            self.hand_out();
             while self.machine.jobs_out() > 0 && self.take_one().is_ok() {}
         }
         result

@@ -112,6 +112,16 @@ impl Messages {
         self.warn(exit::DAMAGED, path, text);
     }
 
+    /// The archive states a size beside the chunks. Where they differ the chunks count, and it is said.
+    pub fn misstated_size(&mut self, entry: &Entry) {
+        if let (EntryKind::File(Some(_)), Some(stated)) = (&entry.kind, entry.size)
+            && stated != entry.content_len()
+        {
+            let text = format!("the archive states {stated} bytes, its chunks hold {}", entry.content_len());
+            self.damage(&entry.path, &text);
+        }
+    }
+
     /// Why an entry could not be made.
     pub fn problem(&mut self, path: &[u8], problem: &Problem) {
         self.warn(problem.class().code(), path, &problem.to_string());
@@ -124,7 +134,7 @@ impl Messages {
     }
 
     /// An entry that is skipped after a warning.
-    pub fn skipped(&mut self, _path: &[u8]) {
+    pub const fn skipped(&mut self) {
         self.counts.failed += 1;
     }
 

@@ -5,7 +5,7 @@ use crate::secrets::Secrets;
 use crate::store::{LocalStore, Store};
 use packtrain_core::base::{Denied, Error, Fault, Kind, Secret, Stage};
 use packtrain_core::formats::{Locked, Source};
-use packtrain_core::objects::{ChunkRef, Extent, Role, Unit};
+use packtrain_core::objects::{ChunkRef, Extent, Unit};
 use packtrain_core::platform::{Kit, Port, Scratch, drive};
 use packtrain_core::session;
 use std::cell::RefCell;
@@ -44,15 +44,12 @@ impl Opened {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn from_store(store: Arc<dyn Store>, secrets: &Secrets) -> Result<Self> {
-        let port = Port::new();
-        let kit = crate::codecs::native();
-        let mut locked = drive(&port, session::open(&port, kit), |need| store.serve(need))?;
-        for key in secrets.key_files(&locked.repository())? {
-            locked.offer_key(&key);
-        }
-        let source = unlock(&port, &*store, &*locked, secrets)?;
-        let scratch = RefCell::new(Scratch::new(kit));
-        Ok(Self { store, port, source, kit, scratch })
+        Self::recognise(store, |port, store, locked| {
+            for key in secrets.key_files(&locked.repository())? {
+                locked.offer_key(&key);
+            }
+            unlock(port, store, locked, secrets)
+        })
     }
 
     /// Recognises and opens the source in `store` with this passphrase: nobody is asked, and only
@@ -61,10 +58,20 @@ impl Opened {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn with_passphrase(store: Arc<dyn Store>, passphrase: &Secret) -> Result<Self> {
+        Self::recognise(store, |port, store, locked| {
+            Ok(drive(port, locked.unlock(port, passphrase), |need| store.serve(need))?)
+        })
+    }
+
+    /// Recognises the source in `store`, and opens it with what `unlock` knows.
+    fn recognise(
+        store: Arc<dyn Store>,
+        unlock: impl FnOnce(&Port, &dyn Store, &mut dyn Locked) -> Result<Box<dyn Source>>,
+    ) -> Result<Self> {
         let port = Port::new();
         let kit = crate::codecs::native();
-        let locked = drive(&port, session::open(&port, kit), |need| store.serve(need))?;
-        let source = drive(&port, locked.unlock(&port, passphrase), |need| store.serve(need))?;
+        let mut locked = drive(&port, session::open(&port, kit), |need| store.serve(need))?;
+        let source = unlock(&port, &*store, &mut *locked)?;
         let scratch = RefCell::new(Scratch::new(kit));
         Ok(Self { store, port, source, kit, scratch })
     }
@@ -100,7 +107,7 @@ impl Opened {
         let opener = self.source.opener();
         while let Some(at) = self.drive(self.source.relocate(&self.port, chunk.id, &failed))? {
             let name = opener.object_name(at.object);
-            let unit = Unit { id: chunk.id, at, size: Some(chunk.size), role: Role::Content };
+            let unit = Unit::content(chunk, at);
             let fault = match self.drive(self.port.read(&name, at.offset, at.len.into())) {
                 Ok(mut stored) => {
                     let mut plain = Vec::new();
@@ -114,7 +121,7 @@ impl Opened {
             failed.push(at);
             first.get_or_insert(fault);
         }
-        Ok(Err(first.unwrap_or_else(|| Error::new(Kind::Missing("the chunk")).of_chunk(chunk.id).during(Stage::Fetch))))
+        Ok(Err(first.unwrap_or_else(|| Fault::nowhere(chunk.id))))
     }
 }
 

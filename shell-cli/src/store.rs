@@ -39,6 +39,12 @@ pub trait Store: Send + Sync {
     fn announce(&self, _name: &str, _offset: u64, _len: u64) {}
 }
 
+/// The bytes of a batch, and per unit the error if it could not be read.
+pub struct Fetched {
+    stored: Vec<u8>,
+    failures: Vec<Option<Error>>,
+}
+
 impl dyn Store + '_ {
     /// Serves one need of the core.
     pub fn serve(&self, need: Need) -> Reply {
@@ -71,11 +77,36 @@ impl dyn Store + '_ {
         }
     }
 
+    /// Reads a batch ahead of its worker.
+    pub fn read_ahead(&self, opener: &dyn Opener, batch: &Batch) -> Fetched {
+        let mut stored = Vec::new();
+        let failures = self.fetch(opener, batch, &mut stored);
+        Fetched { stored, failures }
+    }
+
+    /// Brings a batch into `stored`: what was read ahead, or by reading it now. Per unit, the error
+    /// if it could not be read.
+    pub fn bring(
+        &self,
+        opener: &dyn Opener,
+        batch: &Batch,
+        ahead: Option<Fetched>,
+        stored: &mut Vec<u8>,
+    ) -> Vec<Option<Error>> {
+        match ahead {
+            Some(fetched) => {
+                *stored = fetched.stored;
+                fetched.failures
+            }
+            None => self.fetch(opener, batch, stored),
+        }
+    }
+
     /// Reads a batch into `stored`. Per unit, the error if it could not be read.
     ///
     /// Where a read that covers several units fails or comes up short, each of them is read on its
     /// own, so that none pays for what is wrong with its neighbour.
-    pub fn fetch(&self, opener: &dyn Opener, batch: &Batch, stored: &mut Vec<u8>) -> Vec<Option<Error>> {
+    fn fetch(&self, opener: &dyn Opener, batch: &Batch, stored: &mut Vec<u8>) -> Vec<Option<Error>> {
         fit(stored, batch.stored);
         let mut results = vec![None; batch.units.len()];
         for (number, read) in batch.reads.iter().enumerate() {

@@ -4,23 +4,9 @@
 use packtrain_tests::folder::Eyes;
 use packtrain_tests::inside::settings;
 use packtrain_tests::writer::item::MTIME;
-use packtrain_tests::writer::{Item, Ran, Stage, Value, Writer};
+use packtrain_tests::writer::stage::{extract_hostile as extract, hostile as stage};
+use packtrain_tests::writer::{Item, Value, Writer};
 use std::os::unix::fs::MetadataExt;
-
-/// Writes these items and a last one, `last`, which must come out whole whatever went before.
-fn extract(make: impl FnOnce(&mut Writer) -> Vec<Item>) -> Ran {
-    let ran = stage(make).extract();
-    assert_eq!(ran.read("last"), b"the last one\n", "{}", ran.report);
-    ran
-}
-
-fn stage(make: impl FnOnce(&mut Writer) -> Vec<Item>) -> Stage {
-    let mut writer = Writer::default();
-    let mut items = make(&mut writer);
-    items.push(writer.file("last", b"the last one\n"));
-    writer.archive("hostile", &items);
-    Stage::of(&mut writer)
-}
 
 #[test]
 fn devices_of_any_number() {

@@ -284,6 +284,13 @@ impl Error {
     }
 }
 
+impl Fault {
+    /// The fault of a chunk that is stored nowhere.
+    pub fn nowhere(id: Id) -> Self {
+        Error::new(Kind::Missing("the chunk")).of_chunk(id).during(Stage::Fetch)
+    }
+}
+
 impl From<Kind> for Error {
     fn from(kind: Kind) -> Self {
         Self::new(kind)

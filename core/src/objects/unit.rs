@@ -1,5 +1,6 @@
 //! Units: one stored object each, decoded as a whole.
 
+use super::ChunkRef;
 use crate::base::Id;
 
 /// Where one stored object lies.
@@ -46,6 +47,13 @@ pub struct Unit {
     pub size: Option<u32>,
     /// What it is used as.
     pub role: Role,
+}
+
+impl Unit {
+    /// A chunk of file content that lies at `at`.
+    pub const fn content(chunk: &ChunkRef, at: Extent) -> Self {
+        Self { id: chunk.id, at, size: Some(chunk.size), role: Role::Content }
+    }
 }
 
 /// What one job holds.

@@ -92,9 +92,9 @@ impl Batch {
         self.places.get(at).map(|(read, _)| *read as usize)
     }
 
-    /// What the batch holds while it is in flight; `extra` units are things to do beside the units.
-    pub fn load(&self, extra: u64) -> Load {
-        Load { stored: self.stored as u64, plain: self.plain, units: self.units.len() as u64 + extra }
+    /// What the batch holds while it is in flight, counted as so many units of work.
+    pub const fn load(&self, units: usize) -> Load {
+        Load { stored: self.stored as u64, plain: self.plain, units: units as u64 }
     }
 }
 

@@ -4,7 +4,7 @@ use super::plan::{Planner, full_path};
 use super::task::{BadPiece, BigFile, Done, Job, Later, Outcome, Saying, Spot, TaskDone};
 use super::worker::Writers;
 use super::{OnDamage, Options};
-use crate::exit::{self, Failure, Result, describe};
+use crate::exit::{self, Failure, Result, describe, describe_fault};
 use crate::line::{Conductor, Line, Next};
 use crate::messages::{Messages, Status};
 use crate::target::{Finished, Identity, NewFile, Problem, Warning, What, special};
@@ -63,7 +63,7 @@ impl<'a> Restorer<'a> {
     }
 
     fn complete(&mut self, entry: Box<Entry>, spot: &Spot, finished: Finished, warnings: &[Warning], status: Status) {
-        self.check_size(&entry);
+        self.messages.misstated_size(&entry);
         self.messages.warnings(&entry.path, warnings);
         self.messages.entry(&entry, status);
         let path = full_path(&spot.folder, &spot.name);
@@ -75,16 +75,6 @@ impl<'a> Restorer<'a> {
         }
         if finished == Finished::FlagsLeft {
             self.late_flags.push((path, entry));
-        }
-    }
-
-    /// The archive states a size beside the chunks; where they differ, the chunks are restored.
-    fn check_size(&mut self, entry: &Entry) {
-        if let (EntryKind::File(Some(_)), Some(stated)) = (&entry.kind, entry.size)
-            && stated != entry.content_len()
-        {
-            let text = format!("the archive states {stated} bytes, its chunks hold {}", entry.content_len());
-            self.messages.damage(&entry.path, &text);
         }
     }
 
@@ -121,7 +111,7 @@ impl<'a> Restorer<'a> {
                 OnDamage::Skip => "the file is left out",
                 OnDamage::Stop => "the run stops",
             };
-            let fault = format!("{} (stage {})", describe(&piece.fault.error), piece.fault.stage.name());
+            let fault = describe_fault(&piece.fault);
             self.messages.damage(&entry.path, &format!("bytes {} to {end} are damaged, {what}: {fault}", piece.offset));
         }
         let status = match (lost.is_empty(), self.options.on_damage) {
@@ -181,7 +171,7 @@ impl<'a> Restorer<'a> {
         match what {
             Saying::Problem(problem) => {
                 self.messages.problem(path, &problem);
-                self.messages.skipped(path);
+                self.messages.skipped();
                 if problem.stops_the_run() {
                     return Err(Failure::new(
                         exit::IO,

@@ -12,10 +12,10 @@ use crate::exit::Result;
 use crate::line::{Line, Next};
 use crate::opened::Opened;
 use crate::target::{Folder, Make, NewFile, Problem, SavedTimes, Target, existing};
-use packtrain_core::base::{Error, Id, Kind, Stage};
+use packtrain_core::base::{Fault, Id};
 use packtrain_core::engine::Ticket;
 use packtrain_core::formats::{Catalog, Listed};
-use packtrain_core::objects::{ArchiveState, Entry, EntryKind, Load, Role, Unit};
+use packtrain_core::objects::{ArchiveState, Entry, EntryKind, Unit};
 use packtrain_core::plan::batch::{Builder, Pace};
 use packtrain_core::plan::select::Selection;
 use std::collections::{HashMap, HashSet};
@@ -181,7 +181,7 @@ impl<'a> Planner<'a> {
             }
         }
         self.opened.store.announce_batch(&*self.opened.source.opener(), &batch);
-        let load = Load { units: tasks.len() as u64, ..batch.load(0) };
+        let load = batch.load(tasks.len());
         Next::Job(load, Job { batch, tasks: tasks.into(), results: Vec::new(), fetched: None })
     }
 
@@ -343,7 +343,7 @@ impl<'a> Planner<'a> {
                 at = self.opened.drive(self.opened.source.relocate(&self.opened.port, reference.id, &[]))?;
             }
             let Some(at) = at else {
-                let fault = Error::new(Kind::Missing("the chunk")).of_chunk(reference.id).during(Stage::Fetch);
+                let fault = Fault::nowhere(reference.id);
                 pieces.push(Piece {
                     chunk,
                     offset: place,
@@ -360,7 +360,7 @@ impl<'a> Planner<'a> {
                 job.tasks.push_back(Task::Part { big: (*big).clone(), pieces: vec![piece] });
                 continue;
             }
-            let unit = Unit { id: reference.id, at, size: Some(reference.size), role: Role::Content };
+            let unit = Unit::content(reference, at);
             let source = PieceSource::Unit(self.builder.add(unit));
             pieces.push(Piece { chunk, offset: place, len: reference.size, source });
         }

@@ -1,5 +1,6 @@
 //! What crosses to a worker and back: batches of stored objects with the things to do with them.
 
+use crate::store::Fetched;
 use crate::target::{Finished, Folder, NewFile, Problem, SavedTimes, Warning};
 use packtrain_core::base::{Error, Fault};
 use packtrain_core::objects::Entry;
@@ -17,14 +18,6 @@ pub struct Job {
     pub results: Vec<TaskDone>,
     /// The stored bytes, where a reader fetched them ahead.
     pub fetched: Option<Fetched>,
-}
-
-/// The bytes of a batch, and per unit the error if it could not be read.
-pub struct Fetched {
-    /// The batch's buffer.
-    pub stored: Vec<u8>,
-    /// One per unit.
-    pub failures: Vec<Option<Error>>,
 }
 
 /// Where an entry goes.

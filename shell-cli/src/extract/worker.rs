@@ -1,6 +1,6 @@
 //! A worker of an extraction: decodes a batch and writes it where it belongs.
 
-use super::task::{BadPiece, Done, Effect, Fetched, Job, Outcome, Piece, PieceSource, Task};
+use super::task::{BadPiece, Done, Effect, Job, Outcome, Piece, PieceSource, Task};
 use crate::line::{Crew, Settings};
 use crate::opened::Opened;
 use crate::store::Store;
@@ -40,20 +40,12 @@ impl Crew for Writers {
     }
 
     fn read_ahead(&self, job: &mut Job) {
-        let mut stored = Vec::new();
-        let failures = self.store.fetch(&*self.opener, &job.batch, &mut stored);
-        job.fetched = Some(Fetched { stored, failures });
+        job.fetched = Some(self.store.read_ahead(&*self.opener, &job.batch));
     }
 
     fn work(&self, bench: &mut Bench, job: &mut Job) -> (Done, u64) {
         let started = Instant::now();
-        let failures = match job.fetched.take() {
-            Some(fetched) => {
-                bench.stored = fetched.stored;
-                fetched.failures
-            }
-            None => self.store.fetch(&*self.opener, &job.batch, &mut bench.stored),
-        };
+        let failures = self.store.bring(&*self.opener, &job.batch, job.fetched.take(), &mut bench.stored);
         let Job { batch, tasks, results, .. } = job;
         let uses = uses(tasks, batch.units.len());
         let mut decoder =

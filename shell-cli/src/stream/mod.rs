@@ -6,17 +6,17 @@
 pub mod sink;
 pub mod tar;
 
-use crate::exit::{self, Failure, Result, describe};
+use crate::exit::{self, Failure, Result, describe, describe_fault};
 use crate::extract::OnDamage;
 use crate::line::{self, Conductor, Crew, Line, Next, Settings};
 use crate::messages::{Messages, Status};
 use crate::opened::Opened;
-use crate::store::Store;
+use crate::store::{Fetched, Store};
 use core::sync::atomic::AtomicBool;
-use packtrain_core::base::{Check, Error, Fault, Id, Kind, Stage};
+use packtrain_core::base::{Check, Error, Fault, Id, Stage};
 use packtrain_core::engine::{Bench, Ticket};
 use packtrain_core::formats::{Catalog, Listed};
-use packtrain_core::objects::{ArchiveState, ChunkRef, Entry, EntryKind, Load, Role, Unit};
+use packtrain_core::objects::{ArchiveState, ChunkRef, Entry, EntryKind, Load, Unit};
 use packtrain_core::plan::batch::{Batch, Builder, Pace};
 use packtrain_core::plan::select::Selection;
 use packtrain_core::platform::{Content, Kit, Opener, Scratch};
@@ -48,7 +48,7 @@ pub enum Keep {
 pub struct DecodeJob {
     /// The units.
     pub batch: Batch,
-    fetched: Option<(Vec<u8>, Vec<Option<Error>>)>,
+    fetched: Option<Fetched>,
 }
 
 impl DecodeJob {
@@ -91,20 +91,12 @@ impl Crew for Decoders {
     }
 
     fn read_ahead(&self, job: &mut DecodeJob) {
-        let mut stored = Vec::new();
-        let failures = self.store.fetch(&*self.opener, &job.batch, &mut stored);
-        job.fetched = Some((stored, failures));
+        job.fetched = Some(self.store.read_ahead(&*self.opener, &job.batch));
     }
 
     fn work(&self, bench: &mut Bench, job: &mut DecodeJob) -> (Decoded, u64) {
         let started = Instant::now();
-        let failures = match job.fetched.take() {
-            Some((stored, failures)) => {
-                bench.stored = stored;
-                failures
-            }
-            None => self.store.fetch(&*self.opener, &job.batch, &mut bench.stored),
-        };
+        let failures = self.store.bring(&*self.opener, &job.batch, job.fetched.take(), &mut bench.stored);
         let mut held = 0;
         let units = (0..job.batch.units.len()).map(|at| {
             let failure = failures.get(at).and_then(Option::as_ref);
@@ -239,7 +231,7 @@ impl Streamer<'_> {
         }
         let rows = std::mem::take(&mut self.rows);
         self.opened.store.announce_batch(&*self.opened.source.opener(), &batch);
-        let load = Load { units: rows.len() as u64, ..batch.load(0) };
+        let load = batch.load(rows.len());
         self.scripts.push_back((ticket, rows));
         Next::Job(load, DecodeJob::new(batch))
     }
@@ -312,9 +304,7 @@ impl Streamer<'_> {
         }
         Ok(match at {
             None => From::Nowhere,
-            Some(at) => {
-                From::Unit(self.builder.add(Unit { id: chunk.id, at, size: Some(chunk.size), role: Role::Content }))
-            }
+            Some(at) => From::Unit(self.builder.add(Unit::content(chunk, at))),
         })
     }
 
@@ -341,11 +331,7 @@ impl Streamer<'_> {
         self.damaged = true;
         let end = offset + u64::from(chunk.size);
         let what = if self.on_damage == OnDamage::Zero { "filled with zeros" } else { "the run stops" };
-        let text = format!(
-            "bytes {offset} to {end} are damaged, {what}: {} (stage {})",
-            describe(&fault.error),
-            fault.stage.name()
-        );
+        let text = format!("bytes {offset} to {end} are damaged, {what}: {}", describe_fault(&fault));
         self.messages.damage(entry_path, &text);
         if self.on_damage == OnDamage::Zero {
             self.sink.zeros(chunk.size.into())
@@ -407,8 +393,7 @@ impl Conductor<Decoders> for Streamer<'_> {
                             self.release(line, holder);
                         }
                         From::Nowhere => {
-                            let fault = Error::new(Kind::Missing("the chunk")).of_chunk(chunk.id).during(Stage::Fetch);
-                            self.write(&path, &chunk, offset, Err(fault))?;
+                            self.write(&path, &chunk, offset, Err(Fault::nowhere(chunk.id)))?;
                         }
                     }
                 }
@@ -446,16 +431,14 @@ impl Conductor<Decoders> for Streamer<'_> {
                 && let From::Held(holder, _) = *from
             {
                 *from = match self.opened.source.locate(&chunk.id) {
-                    Some(at) => {
-                        From::Unit(builder.add(Unit { id: chunk.id, at, size: Some(chunk.size), role: Role::Content }))
-                    }
+                    Some(at) => From::Unit(builder.add(Unit::content(chunk, at))),
                     None => From::Nowhere,
                 };
                 self.release(line, holder);
             }
         }
         let batch = builder.take();
-        let load = Load { units: rows.len() as u64, ..batch.load(0) };
+        let load = batch.load(rows.len());
         self.scripts.push_back((line.next_ticket(), rows));
         (load, DecodeJob::new(batch))
     }

@@ -4,7 +4,7 @@
 //! here checks that neither it nor the repository changed, that no temporary file stayed, and
 //! that the run ended in time.
 
-use super::{Writer, hex};
+use super::{Item, Writer, hex};
 use crate::folder::Temp;
 use crate::inside::{Inside, settings};
 use crate::snapshot::{self, Closeness};
@@ -27,6 +27,25 @@ pub struct Stage {
     /// The newest archive, in hex.
     pub archive: String,
     runs: AtomicUsize,
+}
+
+/// The archive `hostile` of the items that `make` writes and a last one, `last`.
+pub fn hostile(make: impl FnOnce(&mut Writer) -> Vec<Item>) -> Stage {
+    let mut writer = Writer::default();
+    let mut items = make(&mut writer);
+    items.push(writer.file("last", b"the last one\n"));
+    writer.archive("hostile", &items);
+    Stage::of(&mut writer)
+}
+
+/// Extracts such an archive; `last` must come out whole whatever went before.
+///
+/// # Panics
+/// If it does not, or as [`Stage::extract`].
+pub fn extract_hostile(make: impl FnOnce(&mut Writer) -> Vec<Item>) -> Ran {
+    let ran = hostile(make).extract();
+    assert_eq!(ran.read("last"), b"the last one\n", "{}", ran.report);
+    ran
 }
 
 /// How a run ended.
