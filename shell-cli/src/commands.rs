@@ -9,7 +9,7 @@ use crate::extract::{self, Options, Overwrite};
 use crate::line::Settings;
 use crate::listing::{self, Style};
 use crate::messages::{Messages, Wishes};
-use crate::opened::Opened;
+use crate::opened::{self, Opened};
 use crate::secrets::{Secrets, variable};
 use crate::stream::sink::{Concat, output_failed};
 use crate::stream::tar::TarSink;
@@ -303,6 +303,7 @@ fn extract(args: &ExtractArgs, messages: &mut Messages, cancelled: &AtomicBool) 
     let name = words.needed_archive()?;
     let selection = selection(&args.choice, &words.rest, args.strip_components)?;
     let settings = settings(&args.power)?;
+    opened::derive_on(settings.benches());
     let opened = open(&words, messages)?;
     let archive = choose(&opened, name, args.common.deleted)?;
     if args.dry_run || args.stdout {
@@ -340,6 +341,7 @@ fn cat(args: &CatArgs, messages: &mut Messages, cancelled: &AtomicBool) -> Resul
         Choice { exclude: Vec::new(), exclude_from: Vec::new(), pattern: Vec::new(), patterns_from: Vec::new() };
     let selection = selection(&choice, &words.rest, 0)?;
     let settings = settings(&args.power)?;
+    opened::derive_on(settings.benches());
     let opened = open(&words, messages)?;
     let archive = choose(&opened, name, args.common.deleted)?;
     let mut sink = Concat::new(BufWriter::new(std::io::stdout()));
@@ -358,6 +360,7 @@ fn export_tar(args: &TarArgs, messages: &mut Messages, cancelled: &AtomicBool) -
         .ok_or_else(|| Failure::usage("where to? export-tar SOURCE::ARCHIVE FILE, - for stdout"))?;
     let selection = selection(&args.choice, paths, args.strip_components)?;
     let settings = settings(&args.power)?;
+    opened::derive_on(settings.benches());
     let opened = open(&words, messages)?;
     let archive = choose(&opened, name, args.common.deleted)?;
     let out: Box<dyn Write> = if file == "-" {
@@ -376,6 +379,7 @@ fn export_tar(args: &TarArgs, messages: &mut Messages, cancelled: &AtomicBool) -
 fn check(args: &CheckArgs, messages: &mut Messages, cancelled: &AtomicBool) -> Result<()> {
     let words = Words::parse(&args.words, args.common.repo.as_ref())?;
     let settings = settings(&args.power)?;
+    opened::derive_on(settings.benches());
     let opened = Opened::open(&words.source, &Secrets)?;
     let findings = |messages: &mut Messages| {
         for notice in opened.source.take_notices() {

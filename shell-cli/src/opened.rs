@@ -125,6 +125,13 @@ impl Opened {
     }
 }
 
+/// Lets passphrases be stretched on so many cores: the lanes of Argon2 run on rayon's pool, which
+/// is made here, for the whole process, unless there is one. One core means no threads.
+pub fn derive_on(cores: usize) {
+    // It fails if there is a pool already; then that one serves.
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(cores).use_current_thread().build_global();
+}
+
 fn unlock(port: &Port, store: &dyn Store, locked: &dyn Locked, secrets: &Secrets) -> Result<Box<dyn Source>> {
     if locked.keys() == 0 {
         return Err(Failure::new(

@@ -36,7 +36,8 @@ pub struct Argon2Params {
     /// Memory in KiB, 8 times `lanes` to [`limits::ARGON2_MEMORY_MAX`].
     pub memory_kib: u32,
     /// Lanes (parallelism), 1 to [`limits::ARGON2_LANES_MAX`]. They are computed one after the
-    /// other: how many cores to use is for the shell to say, not for a key object.
+    /// other, unless a shell turns on `argon2/parallel`: how many cores to use is for the shell to
+    /// say, not for a key object.
     pub lanes: u32,
 }
 
