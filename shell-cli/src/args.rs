@@ -229,8 +229,8 @@ pub struct CatArgs {
     #[arg(value_name = "SOURCE::ARCHIVE PATH")]
     pub words: Vec<OsString>,
     /// What to do about damaged content.
-    #[arg(long, value_enum, default_value_t = DamageArg::Stop)]
-    pub on_damage: DamageArg,
+    #[arg(long, value_enum, default_value_t = StreamDamageArg::Stop)]
+    pub on_damage: StreamDamageArg,
 }
 
 /// Arguments of `check`.
@@ -281,8 +281,8 @@ pub struct TarArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub strip_components: usize,
     /// What to do about damaged content.
-    #[arg(long, value_enum, default_value_t = DamageArg::Zero)]
-    pub on_damage: DamageArg,
+    #[arg(long, value_enum, default_value_t = StreamDamageArg::Zero)]
+    pub on_damage: StreamDamageArg,
 }
 
 /// `--on-damage`.
@@ -302,6 +302,24 @@ impl From<DamageArg> for OnDamage {
             DamageArg::Zero => Self::Zero,
             DamageArg::Skip => Self::Skip,
             DamageArg::Stop => Self::Stop,
+        }
+    }
+}
+
+/// `--on-damage` of a stream, where nothing that is written can be taken back.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum StreamDamageArg {
+    /// Fill with zeros, name the range, write the rest.
+    Zero,
+    /// End the run.
+    Stop,
+}
+
+impl From<StreamDamageArg> for OnDamage {
+    fn from(arg: StreamDamageArg) -> Self {
+        match arg {
+            StreamDamageArg::Zero => Self::Zero,
+            StreamDamageArg::Stop => Self::Stop,
         }
     }
 }

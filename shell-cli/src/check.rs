@@ -57,7 +57,8 @@ pub fn check(
         hash_objects(opened, settings, messages, cancelled)?;
     }
     let mut wanted = HashSet::new();
-    if depth.archives {
+    // Which chunks belong to chosen archives only their entries tell.
+    if depth.archives || depth.data && !whole {
         for archive in archives {
             walk(opened, archive, messages, if whole { None } else { Some(&mut wanted) })?;
         }

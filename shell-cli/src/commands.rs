@@ -5,7 +5,7 @@ use crate::args::{
 };
 use crate::check::{self, Depth};
 use crate::exit::{self, Failure, Result, describe};
-use crate::extract::{self, Options, Overwrite};
+use crate::extract::{self, OnDamage, Options, Overwrite};
 use crate::line::Settings;
 use crate::listing::{self, Style};
 use crate::messages::{Messages, Wishes};
@@ -303,11 +303,14 @@ fn extract(args: &ExtractArgs, messages: &mut Messages, cancelled: &AtomicBool) 
     let name = words.needed_archive()?;
     let selection = selection(&args.choice, &words.rest, args.strip_components)?;
     let settings = settings(&args.power)?;
+    let on_damage = args.on_damage.into();
+    if args.stdout && on_damage == OnDamage::Skip {
+        return Err(Failure::usage("a stream cannot leave a file out that it has begun: --on-damage zero or stop"));
+    }
     opened::derive_on(settings.benches());
     let opened = open(&words, messages)?;
     let archive = choose(&opened, name, args.common.deleted)?;
     if args.dry_run || args.stdout {
-        let on_damage = args.on_damage.into();
         let mut out = Concat::new(BufWriter::new(std::io::stdout()));
         let mut nothing = Concat::new(std::io::sink());
         let sink: &mut dyn Sink = if args.stdout { &mut out } else { &mut nothing };
@@ -322,7 +325,7 @@ fn extract(args: &ExtractArgs, messages: &mut Messages, cancelled: &AtomicBool) 
             ..Policy::of_this_process()
         };
         let overwrite = if args.resume { Overwrite::IfChanged } else { args.overwrite.into() };
-        let options = Options { policy, on_damage: args.on_damage.into(), overwrite };
+        let options = Options { policy, on_damage, overwrite };
         let target = args.target.as_deref().unwrap_or(Path::new("."));
         extract::extract(&opened, &archive, &selection, target, &options, &settings, messages, cancelled)?;
     }

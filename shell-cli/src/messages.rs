@@ -20,6 +20,8 @@ const PERIOD: Duration = Duration::from_secs(30);
 pub enum Status {
     /// Restored (or, in a check, proven).
     Restored,
+    /// Made as a further name of a file whose content was restored before.
+    Linked,
     /// Restored with damaged ranges as zeros.
     Damaged,
     /// Left out because of damage.
@@ -31,7 +33,7 @@ pub enum Status {
 impl Status {
     const fn name(self) -> &'static str {
         match self {
-            Self::Restored => "restored",
+            Self::Restored | Self::Linked => "restored",
             Self::Damaged => "damaged",
             Self::LeftOut => "left out",
             Self::Failed => "failed",
@@ -167,11 +169,11 @@ impl Messages {
     /// An entry is done.
     pub fn entry(&mut self, entry: &Entry, status: Status) {
         match status {
-            Status::Restored | Status::Damaged => {
+            Status::Restored | Status::Linked | Status::Damaged => {
                 self.counts.entries += 1;
                 if matches!(entry.kind, EntryKind::File(_)) {
                     self.counts.files += 1;
-                    self.counts.bytes += entry.content_len();
+                    self.counts.bytes += if status == Status::Linked { 0 } else { entry.content_len() };
                 }
                 self.counts.damaged += u64::from(status == Status::Damaged);
             }

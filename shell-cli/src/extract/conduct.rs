@@ -106,11 +106,7 @@ impl<'a> Restorer<'a> {
         }
         for (chunk, piece) in &lost {
             let end = piece.offset + u64::from(chunk.size);
-            let what = match self.options.on_damage {
-                OnDamage::Zero => "filled with zeros",
-                OnDamage::Skip => "the file is left out",
-                OnDamage::Stop => "the run stops",
-            };
+            let what = self.options.on_damage.consequence();
             let fault = describe_fault(&piece.fault);
             self.messages.damage(&entry.path, &format!("bytes {} to {end} are damaged, {what}: {fault}", piece.offset));
         }
@@ -220,7 +216,7 @@ impl<'a> Restorer<'a> {
             .and_then(|from| special::link(&from, name, first.identity, &spot.folder, &spot.name));
         match linked {
             Ok(()) => {
-                self.messages.entry(&entry, Status::Restored);
+                self.messages.entry(&entry, Status::Linked);
                 Ok(())
             }
             // Another entry took the first name's place; what was restored there is gone.

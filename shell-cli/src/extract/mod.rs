@@ -17,11 +17,11 @@ pub mod plan;
 pub mod task;
 pub mod worker;
 
-use crate::exit::Result;
+use crate::exit::{self, Failure, Result};
 use crate::line::{self, Settings};
 use crate::messages::Messages;
 use crate::opened::Opened;
-use crate::target::{Policy, Target};
+use crate::target::{Policy, Problem, Target};
 use core::sync::atomic::AtomicBool;
 use packtrain_core::objects::ArchiveState;
 use packtrain_core::plan::select::Selection;
@@ -37,6 +37,17 @@ pub enum OnDamage {
     Skip,
     /// End the run.
     Stop,
+}
+
+impl OnDamage {
+    /// What becomes of the damaged range or file, for messages.
+    pub const fn consequence(self) -> &'static str {
+        match self {
+            Self::Zero => "filled with zeros",
+            Self::Skip => "the file is left out",
+            Self::Stop => "the run stops",
+        }
+    }
 }
 
 /// What to do about a file that exists already.
@@ -79,8 +90,10 @@ pub fn extract(
     messages: &mut Messages,
     cancelled: &AtomicBool,
 ) -> Result<()> {
-    let target = Target::open(target, options.policy.clone())
-        .map_err(|problem| crate::exit::Failure::new(crate::exit::ERROR, format!("{}: {problem}", target.display())))?;
+    let target = Target::open(target, options.policy.clone()).map_err(|problem| {
+        let what = if problem == Problem::ParentIsFile { "is not a directory".into() } else { problem.to_string() };
+        Failure::new(exit::ERROR, format!("{}: {what}", target.display()))
+    })?;
     let crew = worker::Writers::new(opened, settings);
     let planner = plan::Planner::new(opened, archive, selection, target, options);
     let mut conductor = conduct::Restorer::new(planner, options, messages);

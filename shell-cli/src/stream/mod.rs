@@ -330,13 +330,15 @@ impl Streamer<'_> {
         }
         self.damaged = true;
         let end = offset + u64::from(chunk.size);
-        let what = if self.on_damage == OnDamage::Zero { "filled with zeros" } else { "the run stops" };
+        let what = self.on_damage.consequence();
         let text = format!("bytes {offset} to {end} are damaged, {what}: {}", describe_fault(&fault));
         self.messages.damage(entry_path, &text);
-        if self.on_damage == OnDamage::Zero {
-            self.sink.zeros(chunk.size.into())
-        } else {
-            Err(Failure::new(exit::INTEGRITY, "damaged content in a stream; see --on-damage"))
+        match self.on_damage {
+            // Where files can be left out, they are only read, not written.
+            OnDamage::Zero | OnDamage::Skip => self.sink.zeros(chunk.size.into()),
+            OnDamage::Stop => {
+                Err(Failure::new(exit::INTEGRITY, "damaged content; the run stops here (see --on-damage)"))
+            }
         }
     }
 }

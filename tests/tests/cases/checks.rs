@@ -54,14 +54,16 @@ fn healthy_repositories_are_found_healthy() {
 fn parts_of_a_check() {
     let case = cases::named("index-multi");
     let copy = Copy::of(case);
-    check(case, &copy.path(), &["run-3", "--verify-data"]).expect(0);
-    check(case, &copy.path(), &["--repository-only"]).expect(0);
-    let whole = check(case, &copy.path(), &["--archives-only", "--verify-data"]).expect(0);
-    let sample = check(case, &copy.path(), &["--archives-only", "--verify-data", "--sample", "10%"]).expect(0);
     let count = |run: &Run| -> u64 {
         let line = run.stderr.lines().find(|line| line.contains("chunks verified")).expect("a count").to_owned();
         line.split(' ').find_map(|word| word.parse().ok()).expect("a number")
     };
+    let one = check(case, &copy.path(), &["run-3", "--verify-data"]).expect(0);
+    let without_archives = check(case, &copy.path(), &["run-3", "--verify-data", "--repository-only"]).expect(0);
+    assert!(count(&one) > 0 && count(&one) == count(&without_archives));
+    check(case, &copy.path(), &["--repository-only"]).expect(0);
+    let whole = check(case, &copy.path(), &["--archives-only", "--verify-data"]).expect(0);
+    let sample = check(case, &copy.path(), &["--archives-only", "--verify-data", "--sample", "10%"]).expect(0);
     assert!(count(&sample) < count(&whole), "{} of {}", count(&sample), count(&whole));
     check(case, &copy.path(), &["--repository-only", "--archives-only"]).expect(4);
 }

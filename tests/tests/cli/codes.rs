@@ -114,6 +114,10 @@ fn wrong_usage() {
         &["export-tar", "latest"],
         &["list", "latest", "--format", "{path"],
         &["check", "--sample", "0%"],
+        // What a stream holds already cannot be taken back.
+        &["cat", "latest", "x", "--on-damage", "skip"],
+        &["export-tar", "latest", "-", "--on-damage", "skip"],
+        &["extract", "latest", "--stdout", "--on-damage", "skip"],
     ] {
         let run = sample(&copy, arguments).expect(4);
         assert!(!run.stderr.is_empty() && run.stdout.is_empty(), "{arguments:?}");
@@ -126,6 +130,16 @@ fn wrong_usage() {
         .run()
         .expect(4);
     assert!(run.stderr.contains("PACKTRAIN_JOBS"), "{}", run.stderr);
+}
+
+#[test]
+fn a_target_that_is_a_file() {
+    let copy = Copy::of(cases::named("sample"));
+    let temp = Temp::new();
+    std::fs::write(temp.path().join("file"), b"x").expect("a file");
+    let target = temp.path().join("file").display().to_string();
+    let run = sample(&copy, &["extract", "latest", "-C", &target]).expect(2);
+    assert!(run.stderr.contains(&format!("{target}: is not a directory")), "{}", run.stderr);
 }
 
 #[test]

@@ -74,6 +74,28 @@ fn reports_are_json_lines() {
     assert!(entries.iter().all(|entry| entry["status"] == "restored"));
 }
 
+/// A further name of a file restores no more bytes.
+#[test]
+fn linked_content_counts_once() {
+    let case = cases::named("types");
+    let copy = Copy::of(case);
+    let temp = Temp::new();
+    let archive = &case.archives[0];
+    let call = Call::new(["extract", "--report", "report", "-r"]).args([copy.path()]).args([archive.spec()]);
+    call.opening(case).within(&temp.folder("out")).run();
+    let text = std::fs::read_to_string(temp.path().join("out/report")).expect("a report");
+    let sum: Value = serde_json::from_str(text.lines().last().expect("a sum")).expect("JSON");
+    let mut groups = std::collections::BTreeSet::new();
+    let items = archive.lines("items");
+    let once = items
+        .iter()
+        .filter(|item| item["type"] == "-")
+        .filter(|item| item["hlid"].as_str().is_none_or(|group| group.is_empty() || groups.insert(group.to_owned())));
+    let bytes: u64 = once.filter_map(|item| item["size"].as_u64()).sum();
+    assert!(!groups.is_empty());
+    assert_eq!(sum["bytes"], bytes, "{sum}");
+}
+
 /// Names with control characters do not reach a terminal as they are.
 #[test]
 fn names_are_escaped() {
