@@ -211,6 +211,9 @@ pub struct ExtractArgs {
     /// What to do about files that exist.
     #[arg(long, value_enum, default_value_t = OverwriteArg::Always)]
     pub overwrite: OverwriteArg,
+    /// Read everything back from the target and compare it with the archive.
+    #[arg(long, conflicts_with_all = ["dry_run", "stdout"])]
+    pub verify: bool,
     /// Go on with an interrupted run: files with the archived size and time are left alone.
     #[arg(long = "continue")]
     pub resume: bool,

@@ -325,7 +325,7 @@ fn extract(args: &ExtractArgs, messages: &mut Messages, cancelled: &AtomicBool) 
             ..Policy::of_this_process()
         };
         let overwrite = if args.resume { Overwrite::IfChanged } else { args.overwrite.into() };
-        let options = Options { policy, on_damage, overwrite };
+        let options = Options { policy, on_damage, overwrite, verify: args.verify };
         let target = args.target.as_deref().unwrap_or(Path::new("."));
         extract::extract(&opened, &archive, &selection, target, &options, &settings, messages, cancelled)?;
     }

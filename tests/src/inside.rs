@@ -57,7 +57,7 @@ impl Inside<'_> {
             let state =
                 found.state.as_ref().map_err(|error| Failure::new(packtrain::exit::INTEGRITY, error.to_string()))?;
             let policy = Policy { sparse: true, ..Policy::of_this_process() };
-            let options = Options { policy, on_damage: OnDamage::Zero, overwrite: Overwrite::Always };
+            let options = Options { policy, on_damage: OnDamage::Zero, overwrite: Overwrite::Always, verify: false };
             let cancelled = AtomicBool::new(false);
             extract::extract(opened, state, &selection, target, &options, &self.settings, messages, &cancelled)
         })

@@ -7,6 +7,7 @@
 //! | `streams` | `cat`, `extract --stdout`, `export-tar` through GNU tar |
 //! | `checks` | `check` on what is healthy, and what is refused |
 //! | `choice` | selections, stripping, dry runs, runs over what is there |
+//! | `readback` | `extract --verify` |
 //! | `nobody` | extraction by a normal user |
 
 #[path = "cases/checks.rs"]
@@ -19,5 +20,7 @@ mod extract;
 mod listing;
 #[path = "cases/nobody.rs"]
 mod nobody;
+#[path = "cases/readback.rs"]
+mod readback;
 #[path = "cases/streams.rs"]
 mod streams;

@@ -398,8 +398,12 @@ fn a_codec_that_panics_is_told_and_nothing_is_called_restored_that_is_not() {
             opened.kit = opened.kit.with(&Brittle);
             let archives = opened.drive(opened.source.archives(&opened.port, false)).unwrap();
             let state = archives[0].state.as_ref().unwrap();
-            let options =
-                Options { policy: Policy::of_this_process(), on_damage: OnDamage::Zero, overwrite: Overwrite::Always };
+            let options = Options {
+                policy: Policy::of_this_process(),
+                on_damage: OnDamage::Zero,
+                overwrite: Overwrite::Always,
+                verify: false,
+            };
             let file = std::io::BufWriter::new(std::fs::File::create(&report).unwrap());
             let mut messages = Messages::new(Wishes { report: Some(file), ..Wishes::default() });
             let (all, never) = (Selection::new(0), AtomicBool::new(false));

@@ -1,7 +1,7 @@
 //! Openers: how a worker turns the stored bytes of a unit into checked plaintext.
 
 use super::{CodecError, Decoder, Kit};
-use crate::base::{Check, Error, Fault, Result, Stage, Unsupported, bytes::fit, limits};
+use crate::base::{Check, Error, Fault, Id, Result, Stage, Unsupported, bytes::fit, limits};
 use crate::objects::{Method, Unit};
 use alloc::{boxed::Box, string::String, vec::Vec};
 use core::{any::Any, ops::Range};
@@ -57,6 +57,9 @@ pub trait Opener: Send + Sync {
         plain: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<Content, Fault>;
+
+    /// True if `plain` is the content that the chunk id stands for.
+    fn is_content(&self, id: &Id, plain: &[u8]) -> bool;
 
     /// Store name of object number `object`, as in [`Extent`](crate::objects::Extent).
     fn object_name(&self, object: u32) -> String;

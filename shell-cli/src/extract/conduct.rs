@@ -7,11 +7,11 @@ use super::{OnDamage, Options};
 use crate::exit::{self, Failure, Result, describe, describe_fault};
 use crate::line::{Conductor, Line, Next};
 use crate::messages::{Messages, Status};
-use crate::target::{Finished, Identity, NewFile, Problem, Warning, What, special};
+use crate::target::{Finished, Identity, NewFile, Problem, Target, Warning, What, special};
 use packtrain_core::base::Id;
 use packtrain_core::engine::Ticket;
 use packtrain_core::objects::{Entry, EntryKind};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The first restored name of a link group.
@@ -30,16 +30,27 @@ pub struct Restorer<'a> {
     troubles: HashMap<*const BigFile, (Vec<BadPiece>, Option<Problem>)>,
     /// Files of link groups whose flags wait until all names exist.
     late_flags: Vec<(Vec<u8>, Box<Entry>)>,
+    /// Paths of entries that were not restored whole.
+    unproven: HashSet<Vec<u8>>,
 }
 
 impl<'a> Restorer<'a> {
     /// The conductor around a planner.
     pub fn new(planner: Planner<'a>, options: &'a Options, messages: &'a mut Messages) -> Self {
-        Self { planner, options, messages, links: HashMap::new(), troubles: HashMap::new(), late_flags: Vec::new() }
+        Self {
+            planner,
+            options,
+            messages,
+            links: HashMap::new(),
+            troubles: HashMap::new(),
+            late_flags: Vec::new(),
+            unproven: HashSet::new(),
+        }
     }
 
-    /// What remains when the line has run empty.
-    pub fn finish(mut self) {
+    /// What remains when the line has run empty. Returns the target, and the paths of entries
+    /// that are not in it as the archive has them.
+    pub fn finish(mut self) -> (Target, HashSet<Vec<u8>>) {
         for (path, entry) in std::mem::take(&mut self.late_flags) {
             let (parent, name) = split(&path);
             let mut warnings = Vec::new();
@@ -49,6 +60,7 @@ impl<'a> Restorer<'a> {
             }
             self.messages.warnings(&entry.path, &warnings);
         }
+        (self.planner.target, self.unproven)
     }
 
     fn made(&mut self, entry: Box<Entry>, spot: &Spot, outcome: Outcome) -> Result<()> {
@@ -79,6 +91,7 @@ impl<'a> Restorer<'a> {
     }
 
     fn failed(&mut self, entry: &Entry, problem: &Problem) -> Result<()> {
+        self.unproven.insert(entry.path.clone());
         self.messages.problem(&entry.path, problem);
         self.messages.entry(entry, Status::Failed);
         if problem.stops_the_run() {
@@ -109,6 +122,9 @@ impl<'a> Restorer<'a> {
             let what = self.options.on_damage.consequence();
             let fault = describe_fault(&piece.fault);
             self.messages.damage(&entry.path, &format!("bytes {} to {end} are damaged, {what}: {fault}", piece.offset));
+        }
+        if !lost.is_empty() {
+            self.unproven.insert(entry.path.clone());
         }
         let status = match (lost.is_empty(), self.options.on_damage) {
             (true, _) => Status::Restored,
@@ -164,6 +180,7 @@ impl<'a> Restorer<'a> {
     }
 
     fn say(&mut self, path: &[u8], what: Saying) -> Result<()> {
+        self.unproven.insert(path.to_vec());
         match what {
             Saying::Problem(problem) => {
                 self.messages.problem(path, &problem);

@@ -6,6 +6,7 @@
 //! | [`worker`] | a worker: decode, write, set attributes |
 //! | [`plan`](mod@plan) | the conductor's planning half: entries to tasks, folders, batches |
 //! | [`conduct`] | its other half: results in order, repairs, links, folders' attributes |
+//! | [`readback`] | a second pass: the restored bytes against the chunk ids |
 //!
 //! The planner makes folders as it meets them and hands everything else to workers, so a small
 //! file is decoded, written, given its attributes and its name on one core while its bytes are
@@ -14,6 +15,7 @@
 
 pub mod conduct;
 pub mod plan;
+pub mod readback;
 pub mod task;
 pub mod worker;
 
@@ -73,6 +75,8 @@ pub struct Options {
     pub on_damage: OnDamage,
     /// Existing files.
     pub overwrite: Overwrite,
+    /// Read everything back when it is restored.
+    pub verify: bool,
 }
 
 /// Restores the selected entries of an archive into `target`.
@@ -98,6 +102,9 @@ pub fn extract(
     let planner = plan::Planner::new(opened, archive, selection, target, options);
     let mut conductor = conduct::Restorer::new(planner, options, messages);
     line::run(settings, &crew, cancelled, &mut conductor)?;
-    conductor.finish();
+    let (target, unproven) = conductor.finish();
+    if options.verify {
+        readback::read_back(opened, archive, selection, &target, &unproven, settings, messages, cancelled)?;
+    }
     Ok(())
 }

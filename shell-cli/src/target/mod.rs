@@ -45,6 +45,8 @@ pub use warning::{Class, Problem, Result, Warning, What, Why};
 use core::sync::atomic::{AtomicU64, Ordering};
 use names::TemporaryName;
 use owners::Owners;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::path::Path;
 use std::sync::Arc;
@@ -140,7 +142,7 @@ impl Target {
     /// # Errors
     /// [`Problem::ParentIsFile`] if something else is there, or what the system refused.
     pub fn open(path: &Path, policy: Policy) -> Result<Self> {
-        match rustix::fs::mkdir(path, rustix::fs::Mode::from_raw_mode(0o777)) {
+        match rustix::fs::mkdir(path, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => {}
             // An existing directory on a read-only system is told apart below.
             Err(Errno::ROFS | Errno::ACCESS | Errno::PERM) if path.is_dir() => {}
@@ -163,6 +165,24 @@ impl Target {
     /// What is restored.
     pub fn policy(&self) -> &Policy {
         &self.root.shared().policy
+    }
+
+    /// Brings everything written to the target's file system to its device.
+    ///
+    /// # Errors
+    /// What the system refused; a write that failed late is among that.
+    pub fn flush(&self) -> Result<()> {
+        rustix::fs::syncfs(self.root.fd()).map_err(|errno| Problem::new(What::Write, errno))
+    }
+
+    /// Opens the file at the relative `path` for reading. No link is followed on the way.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub fn open_file(&self, path: &[u8]) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        rustix::fs::openat2(self.root.fd(), path, flags, Mode::empty(), resolve)
     }
 
     /// The folder at the relative `path` (`/` separated; empty or `.` for the root), with missing

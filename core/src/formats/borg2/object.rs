@@ -183,6 +183,10 @@ fn context(header: &[u8], slot: u8) -> Result<[u8; BOUND_LEN + 1]> {
 }
 
 impl Opener for ObjectOpener {
+    fn is_content(&self, id: &Id, plain: &[u8]) -> bool {
+        self.keys.is_chunk(id, plain)
+    }
+
     fn open(
         &self,
         unit: &Unit,
