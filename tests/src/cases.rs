@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 /// One repository.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Name of the case and its folder.
+    /// Format and name of the case, which is the path of its folder: `borg2/sample`.
     pub name: String,
     /// The folder.
     pub folder: PathBuf,
@@ -30,25 +30,32 @@ pub struct Archive {
     folder: PathBuf,
 }
 
-/// The folder of all cases.
+/// The formats that have cases: folders below `cases`.
+pub const FORMATS: [&str; 1] = ["borg2"];
+
+/// The folder of all cases, one folder a format.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/borg2")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
 }
 
-/// Every case, in order of name.
+/// Every case, in order of format and name.
 ///
 /// # Panics
 /// If a case cannot be read: a broken table must not make tests pass.
 pub fn all() -> &'static [Case] {
     static ALL: OnceLock<Vec<Case>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let mut folders: Vec<PathBuf> = std::fs::read_dir(root())
-            .expect("the folder of cases")
-            .map(|entry| entry.expect("an entry").path())
-            .filter(|path| path.join("case.json").is_file())
-            .collect();
-        folders.sort();
-        folders.iter().map(|folder| Case::read(folder)).collect()
+        let mut cases = Vec::new();
+        for format in FORMATS {
+            let mut folders: Vec<PathBuf> = std::fs::read_dir(root().join(format))
+                .expect("the folder of a format")
+                .map(|entry| entry.expect("an entry").path())
+                .filter(|path| path.join("case.json").is_file())
+                .collect();
+            folders.sort();
+            cases.extend(folders.iter().map(|folder| Case::read(format, folder)));
+        }
+        cases
     })
 }
 
@@ -66,7 +73,7 @@ pub fn readable() -> Vec<&'static Case> {
 }
 
 /// Cases that nobody but root can restore as they are: devices, flags, setuid bits, privileged attributes.
-const PRIVILEGED: [&str; 5] = ["flags", "flags-linked", "import-tar", "types", "xattrs"];
+const PRIVILEGED: [&str; 5] = ["borg2/flags", "borg2/flags-linked", "borg2/import-tar", "borg2/types", "borg2/xattrs"];
 
 /// The cases that can be opened and restored here without a warning: as root all of them. What is
 /// left out is said on stderr, past the test's capture.
@@ -94,12 +101,13 @@ fn texts(map: &Map<String, Value>, key: &str) -> Vec<String> {
 }
 
 impl Case {
-    fn read(folder: &Path) -> Self {
+    fn read(format: &str, folder: &Path) -> Self {
         let bytes = std::fs::read(folder.join("case.json")).expect("case.json");
         let json: Map<String, Value> = serde_json::from_slice(&bytes).expect("case.json is JSON");
         let archives = json.get("archives").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let archives = archives.iter().map(|value| Archive::read(value, folder)).collect();
-        Self { name: text(&json, "case").expect("a name"), folder: folder.to_path_buf(), json, archives }
+        let name = format!("{format}/{}", text(&json, "case").expect("a name"));
+        Self { name, folder: folder.to_path_buf(), json, archives }
     }
 
     /// The repository.

@@ -3,7 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`folder`] | temporary folders, copies, what they can hold here |
-//! | [`cases`] | the table of cases, read from `cases/borg2/*/case.json` |
+//! | [`cases`] | the table of cases, read from `cases/*/*/case.json` |
 //! | [`tree`] | what `tools/tree.py` says of a folder, and comparing it |
 //! | [`snapshot`] | a digest of a whole folder, to prove that nothing changed |
 //! | [`command`] | runs the `packtrain` command in a clean environment |

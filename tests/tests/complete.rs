@@ -10,19 +10,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn every_folder_is_a_case() {
-    let folders: BTreeSet<String> = std::fs::read_dir(cases::root())
-        .expect("the folder of cases")
-        .map(|entry| entry.expect("an entry"))
-        .filter(|entry| {
-            entry.file_type().expect("its type").is_dir() && !entry.file_name().to_string_lossy().starts_with("__")
-        })
-        .map(|entry| entry.file_name().into_string().expect("UTF-8"))
+    let folders = |below: &str| -> BTreeSet<String> {
+        std::fs::read_dir(cases::root().join(below))
+            .expect("a folder of cases")
+            .map(|entry| entry.expect("an entry"))
+            .filter(|entry| entry.file_type().expect("its type").is_dir())
+            .map(|entry| entry.file_name().into_string().expect("UTF-8"))
+            .filter(|name| !name.starts_with("__"))
+            .collect()
+    };
+    assert_eq!(folders(""), cases::FORMATS.map(Into::into).into());
+    let folders: BTreeSet<String> = cases::FORMATS
+        .iter()
+        .flat_map(|format| folders(format).into_iter().map(move |name| format!("{format}/{name}")))
         .collect();
     let table: BTreeSet<String> = cases::all().iter().map(|case| case.name.clone()).collect();
     assert_eq!(folders, table);
     assert!(table.len() >= 58, "{} cases", table.len());
     for case in cases::all() {
-        assert_eq!(case.folder.file_name().and_then(|name| name.to_str()), Some(case.name.as_str()));
+        assert!(case.folder.ends_with(&case.name), "{}", case.name);
     }
 }
 

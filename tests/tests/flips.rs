@@ -101,18 +101,18 @@ fn every_byte(case: &str) {
 
 #[test]
 fn every_byte_of_an_encrypted_repository() {
-    every_byte("suite-aes256-ocb-blake3");
+    every_byte("borg2/suite-aes256-ocb-blake3");
 }
 
 #[test]
 fn every_byte_of_an_authenticated_repository() {
-    every_byte("suite-authenticated-sha256");
+    every_byte("borg2/suite-authenticated-sha256");
 }
 
 /// Opening with the passphrase's real cost: each kind of byte of a real key, flipped.
 #[test]
 fn the_real_key() {
-    let case = cases::named("suite-chacha20-poly1305-sha256");
+    let case = cases::named("borg2/suite-chacha20-poly1305-sha256");
     let key =
         packtrain_tests::folder::files(&case.repo()).into_iter().find(|name| name.starts_with("keys/")).expect("a key");
     let size = std::fs::metadata(case.repo().join(&key)).expect("a key").len();

@@ -21,7 +21,7 @@ fn store(copy: &Copy) -> LocalStore {
 #[test]
 fn delays_change_nothing() {
     let mut all = Vec::new();
-    let names = ["many-chunks", "packs-small", "types", "sample", "codec-mixed"];
+    let names = ["borg2/many-chunks", "borg2/packs-small", "borg2/types", "borg2/sample", "borg2/codec-mixed"];
     for case in names.into_iter().filter_map(cases::restorable_named) {
         for (seed, (jobs, readers)) in [(1, 0), (2, 0), (3, 1), (8, 0), (8, 3), (16, 1)].into_iter().enumerate() {
             all.push((case, seed as u64, jobs, readers));
@@ -94,7 +94,7 @@ fn parts(case: &Case, copy: &Copy) -> (BTreeSet<String>, Vec<Object>) {
         Box::new(move |object| ids.contains(&object.id))
     } else {
         // One case has too many items to keep them raw; its files are tiny, its metadata is not.
-        assert_eq!(case.name, "many-items");
+        assert_eq!(case.name, "borg2/many-items");
         Box::new(|object| {
             object.data < 1000
                 && case
@@ -111,7 +111,7 @@ fn parts(case: &Case, copy: &Copy) -> (BTreeSet<String>, Vec<Object>) {
 /// Chunks of zeros are known by their id: they are restored without being fetched.
 #[test]
 fn zeros_are_never_fetched() {
-    let case = cases::named("sparse");
+    let case = cases::named("borg2/sparse");
     let copy = Copy::of(case);
     for archive in &case.archives {
         // Borg lists the digest of each file: those of only zeros have only chunks of zeros.
@@ -172,7 +172,7 @@ fn zeros_are_never_fetched() {
 /// One file of an archive: its chunks and the metadata are read, and hardly more.
 #[test]
 fn one_file_reads_what_it_needs() {
-    let case = cases::named("codec-none");
+    let case = cases::named("borg2/codec-none");
     let copy = Copy::of(case);
     let archive = &case.archives[0];
     let (_, metadata) = parts(case, &copy);
@@ -202,7 +202,7 @@ fn one_file_reads_what_it_needs() {
 /// Each metadata object is read once in a run, whatever the number of workers.
 #[test]
 fn metadata_is_read_once() {
-    for name in ["sample", "many-items", "many-chunks", "index-multi"] {
+    for name in ["borg2/sample", "borg2/many-items", "borg2/many-chunks", "borg2/index-multi"] {
         let case = cases::named(name);
         let copy = Copy::of(case);
         let (_, metadata) = parts(case, &copy);
@@ -228,7 +228,7 @@ fn metadata_is_read_once() {
 /// Neighbouring chunks of a pack come in one read.
 #[test]
 fn neighbours_are_read_together() {
-    let case = cases::named("many-chunks");
+    let case = cases::named("borg2/many-chunks");
     let copy = Copy::of(case);
     let archive = case.archive("fixed");
     let listed: Vec<String> = archive.lines("raw_items").iter().flat_map(ids).collect();

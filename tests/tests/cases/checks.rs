@@ -14,8 +14,8 @@ fn check(case: &Case, repo: &std::path::Path, arguments: &[&str]) -> Run {
 /// What `check` finds in cases that are not whole: exit code, and words of the finding.
 fn finding(case: &str) -> Option<&'static str> {
     match case {
-        "pointer-lost" => Some("cannot be read"),
-        "index-gone" | "index-marker" => Some("index"),
+        "borg2/pointer-lost" => Some("cannot be read"),
+        "borg2/index-gone" | "borg2/index-marker" => Some("index"),
         _ => None,
     }
 }
@@ -40,7 +40,7 @@ fn healthy_repositories_are_found_healthy() {
                         assert!(run.stderr.contains(words), "{}", run.stderr);
                     }
                 }
-                if depth[0] == "--verify-data" && case.name != "pointer-lost" {
+                if depth[0] == "--verify-data" && case.name != "borg2/pointer-lost" {
                     assert!(run.stderr.contains("chunks verified, 0 damaged"), "{}", run.stderr);
                 }
             }
@@ -52,7 +52,7 @@ fn healthy_repositories_are_found_healthy() {
 /// One archive alone, a sample, and the two halves of a check.
 #[test]
 fn parts_of_a_check() {
-    let case = cases::named("index-multi");
+    let case = cases::named("borg2/index-multi");
     let copy = Copy::of(case);
     let count = |run: &Run| -> u64 {
         let line = run.stderr.lines().find(|line| line.contains("chunks verified")).expect("a count").to_owned();
@@ -72,12 +72,12 @@ fn parts_of_a_check() {
 #[test]
 fn other_formats_are_refused_by_name() {
     let refused: Vec<_> = cases::all().iter().filter(|case| case.refused().is_some()).collect();
-    assert_eq!(refused.iter().map(|case| case.name.as_str()).collect::<Vec<_>>(), ["borg1", "old-beta"]);
+    assert_eq!(refused.iter().map(|case| case.name.as_str()).collect::<Vec<_>>(), ["borg2/borg1", "borg2/old-beta"]);
     for case in refused {
         let before = snapshot::take(&case.folder, Closeness::Source);
         for command in ["list", "info", "check"] {
             let run = Call::new([command, "-r"]).args([case.repo()]).opening(case).run().expect(2);
-            let words: &[&str] = if case.name == "borg1" { &["Borg 1.x"] } else { &["version 4", "beta"] };
+            let words: &[&str] = if case.name == "borg2/borg1" { &["Borg 1.x"] } else { &["version 4", "beta"] };
             assert!(words.iter().all(|word| run.stderr.contains(word)), "{}", run.stderr);
             assert!(run.stdout.is_empty());
         }
@@ -96,7 +96,7 @@ fn other_formats_are_refused_by_name() {
 /// Every passphrase of every key, from every place where a key can be.
 #[test]
 fn every_key_opens() {
-    for case in cases::readable().into_iter().filter(|case| case.name.starts_with("key-")) {
+    for case in cases::readable().into_iter().filter(|case| case.name.starts_with("borg2/key-")) {
         for passphrase in case.passphrases() {
             let call =
                 Call::new(["list", "-r"]).args([case.repo()]).opening(case).env("PACKTRAIN_PASSPHRASE", &passphrase);
@@ -109,7 +109,7 @@ fn every_key_opens() {
         }
     }
     // The same key as a file and in the repository: each opens it alone.
-    let case = cases::named("key-both");
+    let case = cases::named("borg2/key-both");
     Call::new(["list", "-r"]).args([case.repo()]).env("BORG_PASSPHRASE", "test").run().expect(0);
     let bare = Temp::new();
     packtrain_tests::folder::copy(&case.repo(), &bare.path().join("repo"));

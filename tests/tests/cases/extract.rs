@@ -40,7 +40,7 @@ fn compare(case: &Case, archive: &Archive, out: &Path) {
 fn right(case: &Case, archive: &Archive) -> Tree {
     let borg = || tree::kept(&archive.file("expect").expect("an expected tree"));
     match (case.name.as_str(), archive.name.as_str()) {
-        ("flags-linked", "linked") => {
+        ("borg2/flags-linked", "linked") => {
             // Flags set after all links are made restore the source: three names each.
             let mut tree = borg();
             for kind in ["append", "immutable"] {
@@ -55,14 +55,14 @@ fn right(case: &Case, archive: &Archive) -> Tree {
             }
             tree
         }
-        ("import-tar", "pax") => {
+        ("borg2/import-tar", "pax") => {
             // The ACL is written with commas: set it, the attribute and the time.
             let mut tree = borg();
             let right = facts("acl-comma", archive);
             tree.get_mut("acl-comma").expect("the file").extend(right);
             tree
         }
-        ("import-tar", "acl-named") => {
+        ("borg2/import-tar", "acl-named") => {
             let plain = |path: &str, size: u64| {
                 let hash = sha256_of(archive, path);
                 json!({"path": path, "type": "file", "mode": "644", "uid": 0, "gid": 0, "mtime_ns": 1_600_000_000_000_000_000u64,
@@ -123,18 +123,18 @@ type Setting = (u32, u32, &'static str);
 /// The archives that go through every setting: big and small chunks, repeated and zero ones, links,
 /// attributes, many files, several packs.
 const THOROUGH: [&str; 12] = [
-    "big-chunks",
-    "codec-mixed",
-    "flags-linked",
-    "index-gone",
-    "many-chunks",
-    "many-items",
-    "packs-small",
-    "roots",
-    "sample",
-    "sparse",
-    "types",
-    "xattrs",
+    "borg2/big-chunks",
+    "borg2/codec-mixed",
+    "borg2/flags-linked",
+    "borg2/index-gone",
+    "borg2/many-chunks",
+    "borg2/many-items",
+    "borg2/packs-small",
+    "borg2/roots",
+    "borg2/sample",
+    "borg2/sparse",
+    "borg2/types",
+    "borg2/xattrs",
 ];
 
 /// Every setting for the first two archives of a thorough case, a few for all others.
@@ -199,7 +199,7 @@ fn one(case: &Case, archive: &Archive, copy: &Copy, (jobs, readers, memory): Set
 /// Holes are left where borg leaves them, and none with `--no-sparse`.
 #[test]
 fn holes_are_restored() {
-    let case = cases::named("sparse");
+    let case = cases::named("borg2/sparse");
     let copy = Copy::of(case);
     for archive in &case.archives {
         let temp = Temp::new();

@@ -141,7 +141,7 @@ fn archives_are_those_of_the_table() {
 
 #[test]
 fn deleted_archives_are_listed_on_request() {
-    let case = cases::named("archives");
+    let case = cases::named("borg2/archives");
     let copy = Copy::of(case);
     let all = lines(&list(case, &copy, &["--json-lines", "--deleted"]).expect(0));
     let deleted: Vec<_> = all.iter().filter(|line| line["deleted"] == true).collect();
@@ -159,7 +159,7 @@ fn deleted_archives_are_listed_on_request() {
 /// What is no object is named once; the rest works.
 #[test]
 fn unexpected_names_are_told_once() {
-    for name in ["foreign-names", "leftovers"] {
+    for name in ["borg2/foreign-names", "borg2/leftovers"] {
         let case = cases::named(name);
         let run = list(case, &Copy::of(case), &[]).expect(0);
         assert!(run.text().contains("archive"), "{}", run.text());
@@ -172,11 +172,11 @@ fn unexpected_names_are_told_once() {
 #[test]
 fn info_names_suite_version_and_counts() {
     for name in [
-        "suite-authenticated-sha256",
-        "suite-chacha20-poly1305-blake3",
-        "suite-aes256-ocb-sha256",
-        "packs-small",
-        "index-multi",
+        "borg2/suite-authenticated-sha256",
+        "borg2/suite-chacha20-poly1305-blake3",
+        "borg2/suite-aes256-ocb-sha256",
+        "borg2/packs-small",
+        "borg2/index-multi",
     ] {
         let case = cases::named(name);
         let copy = Copy::of(case);
@@ -207,7 +207,7 @@ fn info_names_suite_version_and_counts() {
 /// Borg's formats, and plain text for people.
 #[test]
 fn formats_and_selections_list_the_same_entries() {
-    let case = cases::named("types");
+    let case = cases::named("borg2/types");
     let (copy, archive) = (Copy::of(case), &case.archives[0]);
     let run = list(case, &copy, &[&archive.spec(), "--format", "{type} {mode} {size} {path}{NL}"]).expect(0);
     let borgs = archive.lines("items");

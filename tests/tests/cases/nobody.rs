@@ -36,16 +36,16 @@ fn own(tree: Tree) -> Tree {
 /// What is refused to a normal user, and for how many entries.
 fn refused(case: &str) -> &'static [(&'static str, u32)] {
     match case {
-        "types" => &[("setuid or setgid bit not restored", 3), ("attribute trusted.on-link not restored", 1)],
-        "xattrs" => &[
+        "borg2/types" => &[("setuid or setgid bit not restored", 3), ("attribute trusted.on-link not restored", 1)],
+        "borg2/xattrs" => &[
             ("attribute security.capability not restored", 1),
             ("attribute trusted.on-dir not restored", 1),
             ("attribute trusted.on-fifo not restored", 1),
             ("attribute trusted.on-link not restored", 1),
             ("attribute trusted.t not restored", 1),
         ],
-        "flags" => &[("flags not restored", 5), ("setuid or setgid bit not restored", 1)],
-        "flags-linked" => &[("flags not restored", 2)],
+        "borg2/flags" => &[("flags not restored", 5), ("setuid or setgid bit not restored", 1)],
+        "borg2/flags-linked" => &[("flags not restored", 2)],
         _ => &[],
     }
 }
@@ -57,7 +57,16 @@ fn a_normal_user_gets_content_and_mode_bits() {
         return;
     }
     // The privileged things: owners, devices, flags, trusted attributes, closed folders.
-    let names = ["types", "xattrs", "acls", "flags", "flags-linked", "sample", "suite-aes256-ocb-blake3", "names"];
+    let names = [
+        "borg2/types",
+        "borg2/xattrs",
+        "borg2/acls",
+        "borg2/flags",
+        "borg2/flags-linked",
+        "borg2/sample",
+        "borg2/suite-aes256-ocb-blake3",
+        "borg2/names",
+    ];
     let chosen: Vec<_> = names.into_iter().map(cases::named).collect();
     spread(
         &chosen,
@@ -81,11 +90,11 @@ fn a_normal_user_gets_content_and_mode_bits() {
             let (actual, run) = &runs[0];
             assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
             let mut borg = tree::kept(&archive.file("expect").expect("an expected tree"));
-            if case.name == "flags-linked" {
+            if case.name == "borg2/flags-linked" {
                 borg.retain(|path, _| actual.contains_key(path));
             }
             let mut mine = own(actual.clone());
-            if case.name == "flags-linked" {
+            if case.name == "borg2/flags-linked" {
                 mine.retain(|path, _| borg.contains_key(path));
             }
             tree::assert_same(&own(borg.clone()), &mine, "content and modes");

@@ -38,7 +38,7 @@ fn what_is_restored_reads_back() {
 /// One byte of one file changed, one file longer, one shorter, one gone: each is found, and nothing else.
 #[test]
 fn what_differs_is_found() {
-    let case = cases::named("many-chunks");
+    let case = cases::named("borg2/many-chunks");
     let copy = Copy::of(case);
     let temp = Temp::new();
     let out = temp.folder("out");

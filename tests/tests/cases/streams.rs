@@ -73,7 +73,7 @@ fn streams_are_the_files_one_after_the_other() {
 /// Named files in the order of the archive, whatever the order of the names.
 #[test]
 fn cat_writes_the_named_files() {
-    let case = cases::named("sample");
+    let case = cases::named("borg2/sample");
     let (copy, archive) = (Copy::of(case), &case.archives[1]);
     let files: Vec<_> = archive.lines("items").into_iter().filter(|item| item["type"] == "-").collect();
     for item in &files {
@@ -147,7 +147,7 @@ fn unpack(temp: &Temp, all: bool) {
 /// A tar file that is there already is not written over, and a stripped one has shorter paths.
 #[test]
 fn tar_files_are_made_anew_and_stripped() {
-    let case = cases::named("types");
+    let case = cases::named("borg2/types");
     let copy = Copy::of(case);
     let temp = Temp::new();
     std::fs::write(temp.path().join("there.tar"), b"mine").expect("a file");

@@ -24,7 +24,7 @@ fn nothing_there_and_nothing_known() {
 
 #[test]
 fn archives_that_are_not_there_or_not_alone() {
-    let case = cases::named("sample");
+    let case = cases::named("borg2/sample");
     let copy = Copy::of(case);
     let run = sample(&copy, &["list", "nope"]).expect(31);
     assert!(run.stderr.contains("'nope'") && run.stderr.contains("packtrain list"), "{}", run.stderr);
@@ -54,13 +54,13 @@ fn archives_that_are_not_there_or_not_alone() {
 
 #[test]
 fn keys_that_are_missing_or_wrong() {
-    let case = cases::named("key-keyfile");
+    let case = cases::named("borg2/key-keyfile");
     let list = || Call::new(["list", "-r"]).args([case.repo()]).env("BORG_PASSPHRASE", "test");
     let run = list().run().expect(44);
     assert!(run.stderr.contains("BORG_KEY_FILE"), "{}", run.stderr);
     let temp = Temp::new();
     list().env("BORG_KEY_FILE", temp.path().join("nothing")).run().expect(42);
-    let other = cases::named("key-both").keyfile().expect("a key file");
+    let other = cases::named("borg2/key-both").keyfile().expect("a key file");
     let run = list().env("BORG_KEY_FILE", &other).run().expect(42);
     assert!(run.stderr.contains("not a key file for repository"), "{}", run.stderr);
     list().env("BORG_KEY_FILE", case.keyfile().expect("a key file")).run().expect(0);
@@ -83,7 +83,7 @@ fn keys_that_are_missing_or_wrong() {
 
 #[test]
 fn passphrases_that_are_missing_or_wrong() {
-    let copy = Copy::of(cases::named("sample"));
+    let copy = Copy::of(cases::named("borg2/sample"));
     let list = || Call::new(["list", "-r"]).args([copy.path()]);
     let run = list().run().expect(50);
     assert!(run.stderr.contains("PACKTRAIN_PASSPHRASE"), "{}", run.stderr);
@@ -98,7 +98,7 @@ fn passphrases_that_are_missing_or_wrong() {
 
 #[test]
 fn wrong_usage() {
-    let copy = Copy::of(cases::named("sample"));
+    let copy = Copy::of(cases::named("borg2/sample"));
     for arguments in [
         &[][..],
         &["no-such-command"],
@@ -134,7 +134,7 @@ fn wrong_usage() {
 
 #[test]
 fn a_target_that_is_a_file() {
-    let copy = Copy::of(cases::named("sample"));
+    let copy = Copy::of(cases::named("borg2/sample"));
     let temp = Temp::new();
     std::fs::write(temp.path().join("file"), b"x").expect("a file");
     let target = temp.path().join("file").display().to_string();
@@ -144,7 +144,7 @@ fn a_target_that_is_a_file() {
 
 #[test]
 fn both_ways_to_name_a_repository() {
-    let case = cases::named("suite-aes256-ocb-sha256");
+    let case = cases::named("borg2/suite-aes256-ocb-sha256");
     let copy = Copy::of(case);
     let joined = format!("{}::first", copy.path().display());
     let path = copy.path().display().to_string();

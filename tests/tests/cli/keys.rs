@@ -7,8 +7,8 @@ use packtrain_tests::repository::Copy;
 
 #[test]
 fn passphrases_by_variable_command_and_descriptor() {
-    let copy = Copy::of(cases::named("key-unicode"));
-    let passphrase = cases::named("key-unicode").passphrase();
+    let copy = Copy::of(cases::named("borg2/key-unicode"));
+    let passphrase = cases::named("borg2/key-unicode").passphrase();
     let temp = Temp::new();
     let file = temp.path().join("secret");
     for end in ["", "\n", "\r\n"] {
@@ -33,7 +33,7 @@ fn passphrases_by_variable_command_and_descriptor() {
 /// The program that prints the passphrase sees no variable that holds or leads to one.
 #[test]
 fn the_passcommand_sees_no_secret() {
-    let copy = Copy::of(cases::named("sample"));
+    let copy = Copy::of(cases::named("borg2/sample"));
     let temp = Temp::new();
     let seen = temp.path().join("seen");
     let script = temp.path().join("ask");
@@ -55,7 +55,7 @@ fn the_passcommand_sees_no_secret() {
 /// Neither the right nor a wrong passphrase, nor any of the key, is ever printed.
 #[test]
 fn secrets_are_never_printed() {
-    let case = cases::named("key-several");
+    let case = cases::named("borg2/key-several");
     let copy = Copy::of(case);
     let (right, wrong) = ("the third one", "Xq7-not-the-third-one");
     for passphrase in [right, wrong] {
@@ -95,7 +95,7 @@ fn secrets_are_never_printed() {
 /// Without a terminal nobody is asked: the run ends at once.
 #[test]
 fn nobody_is_asked_without_a_terminal() {
-    let copy = Copy::of(cases::named("sample"));
+    let copy = Copy::of(cases::named("borg2/sample"));
     let (mut child, _home) = Call::new(["list", "-r"]).args([copy.path()]).stdin(std::process::Stdio::piped()).start();
     // Its stdin stays open: something that asks would wait for ever.
     let stdin = child.stdin.take();

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 /// With `--log-json` every line on stderr is one JSON object, whatever happens.
 #[test]
 fn messages_are_json_lines() {
-    let case = cases::named("suite-aes256-ocb-blake3");
+    let case = cases::named("borg2/suite-aes256-ocb-blake3");
     let copy = Copy::of(case);
     let items = case.archives[0].lines("raw_items");
     let content = items.iter().find_map(|item| item.get("chunks")?[0][0].as_str()).expect("a chunk");
@@ -53,7 +53,7 @@ fn messages_are_json_lines() {
 /// A report is JSON lines, one for each entry, then the sum.
 #[test]
 fn reports_are_json_lines() {
-    let case = cases::named("names");
+    let case = cases::named("borg2/names");
     let copy = Copy::of(case);
     let temp = Temp::new();
     temp.folder("out");
@@ -77,7 +77,7 @@ fn reports_are_json_lines() {
 /// A further name of a file restores no more bytes.
 #[test]
 fn linked_content_counts_once() {
-    let case = cases::named("types");
+    let case = cases::named("borg2/types");
     let copy = Copy::of(case);
     let temp = Temp::new();
     let archive = &case.archives[0];
@@ -99,7 +99,7 @@ fn linked_content_counts_once() {
 /// Names with control characters do not reach a terminal as they are.
 #[test]
 fn names_are_escaped() {
-    let case = cases::named("names");
+    let case = cases::named("borg2/names");
     let copy = Copy::of(case);
     let archive = &case.archives[0];
     let odd = archive
@@ -136,7 +136,7 @@ fn names_are_escaped() {
 /// A reader that goes away ends the run without a word.
 #[test]
 fn a_closed_pipe_is_silent() {
-    let case = cases::named("many-items");
+    let case = cases::named("borg2/many-items");
     let copy = Copy::of(case);
     for arguments in [&["list", "many", "--json-lines"][..], &["export-tar", "many", "-"], &["list", "many"]] {
         let call = Call::new(arguments).env("BORG_REPO", copy.path()).opening(case);

@@ -46,8 +46,8 @@ fn entries(folder: &Path) -> usize {
 
 #[test]
 fn an_interrupted_extraction_leaves_nothing_half_done() {
-    let many = cases::named("many-items");
-    let big = cases::named("big-chunks");
+    let many = cases::named("borg2/many-items");
+    let big = cases::named("borg2/big-chunks");
     for (case, archive, options) in [
         (many, "many", &["-j", "1"][..]),
         (many, "many", &["-j", "8", "--memory", "64K"]),

@@ -41,7 +41,7 @@ pub struct Ending {
 impl Victim {
     /// A fresh copy.
     pub fn of(case: &str) -> Self {
-        let case = cases::named(case);
+        let case = cases::named(&format!("borg2/{case}"));
         Self { case, copy: Copy::of(case) }
     }
 
