@@ -1,21 +1,20 @@
-//! Regular files, written under a temporary name and moved to their own when complete.
+//! Regular files, written out of sight and given their name when complete.
 //!
 //! Nobody ever sees a half-written file under its final name, and what had that name before stays
 //! until the new one is complete. The usual small file costs five to seven system calls: open,
-//! write, (owner,) (mode,) times, close, rename.
+//! write, (owner,) (mode,) times, name, close.
 
 use super::Shared;
 use super::attributes::{self, Made, Wanted};
 use super::folder::Folder;
 use super::identity::Identity;
-use super::names::TemporaryName;
 use super::names::plain;
 use super::object::Object;
+use super::unfinished::{Unfinished, close};
 use super::warning::{During, Problem, Result, Warning, What};
 use core::sync::atomic::{AtomicU64, Ordering};
 use packtrain_core::objects::Entry;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::sync::Arc;
 
@@ -37,7 +36,7 @@ pub enum Finished {
 #[derive(Debug)]
 pub struct NewFile {
     fd: OwnedFd,
-    temporary: Temporary,
+    unfinished: Unfinished,
     made: Made,
     wanted: Wanted,
     /// End of the furthest byte written, in bytes from the start.
@@ -59,7 +58,7 @@ impl NewFile {
             Some((uid, gid, true)) if !inherits && is_plain(entry, wanted, (uid, gid), shared) => entry.mode,
             _ => CLOSED,
         };
-        let (fd, temporary) = open(folder, mode)?;
+        let (fd, unfinished) = Unfinished::create(folder, mode)?;
         let (uid, gid) = match gives {
             Some((uid, gid, _)) => (uid, gid),
             None => {
@@ -71,7 +70,7 @@ impl NewFile {
             }
         };
         let made = Made { uid, gid, mode, inherits };
-        Ok(Self { fd, temporary, made, wanted, end: AtomicU64::new(0) })
+        Ok(Self { fd, unfinished, made, wanted, end: AtomicU64::new(0) })
     }
 
     /// Writes `bytes` at `offset`. Several threads may write to one file at a time.
@@ -82,7 +81,7 @@ impl NewFile {
     /// # Errors
     /// [`Problem::NoSpace`], or what the system refused.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let sparse = self.temporary.folder.shared().policy.sparse;
+        let sparse = self.unfinished.folder().shared().policy.sparse;
         if sparse && is_zero(bytes) {
             return Ok(());
         }
@@ -120,8 +119,8 @@ impl NewFile {
     /// place already.
     pub fn finish(self, name: &[u8], entry: &Entry, length: u64, warnings: &mut Vec<Warning>) -> Result<Finished> {
         plain(name)?;
-        let Self { fd, mut temporary, made, wanted, end } = self;
-        let folder = Arc::clone(&temporary.folder);
+        let Self { fd, mut unfinished, made, wanted, end } = self;
+        let folder = Arc::clone(unfinished.folder());
         let shared = folder.shared();
         if end.into_inner() != length {
             rustix::fs::ftruncate(&fd, length).during(What::Length)?;
@@ -133,14 +132,12 @@ impl NewFile {
         let flags = attributes::wants_flags(entry, shared);
         if flags && entry.link_group.is_none() {
             // A file with flags may refuse to be moved, so it is moved first.
-            temporary.place(name, unlock)?;
+            unfinished.place(fd.as_fd(), name, unlock)?;
             attributes::apply_flags(object, entry, shared, warnings);
             close(fd)?;
             return Ok(Finished::Complete);
         }
-        // Some file systems tell only now that a write failed.
-        close(fd)?;
-        temporary.place(name, unlock)?;
+        unfinished.close_and_place(fd, name, unlock)?;
         Ok(if flags { Finished::FlagsLeft } else { Finished::Complete })
     }
 }
@@ -156,56 +153,6 @@ fn is_plain(entry: &Entry, wanted: Wanted, owner: (u32, u32), shared: &Shared) -
         && entry.mode & !0o777 == 0
         && entry.mode & shared.process.umask == 0
         && attributes::only_mode(entry, shared)
-}
-
-fn open(folder: &Arc<Folder>, mode: u32) -> Result<(OwnedFd, Temporary)> {
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
-    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    loop {
-        let name = folder.shared().temporary_name();
-        let mode = Mode::from_raw_mode(mode);
-        match rustix::fs::openat(folder.fd(), name.as_bytes(), flags, mode) {
-            Ok(fd) => {
-                let folder = Arc::clone(folder);
-                return Ok((fd, Temporary { folder, name, placed: false }));
-            }
-            // Left by a run that was killed and had the same process number, or interrupted.
-            Err(Errno::EXIST | Errno::INTR) => {}
-            Err(errno) => return Err(Problem::new(What::Create, errno)),
-        }
-    }
-}
-
-/// Closes for good; the error is the last chance to learn of a lost write.
-fn close(fd: OwnedFd) -> Result<()> {
-    match nix::unistd::close(fd) {
-        Ok(()) | Err(nix::errno::Errno::EINTR) => Ok(()),
-        Err(errno) => Err(Problem::new(What::Close, Errno::from_raw_os_error(errno as i32))),
-    }
-}
-
-/// The temporary name of a file, removed when dropped before the file is in place.
-#[derive(Debug)]
-struct Temporary {
-    folder: Arc<Folder>,
-    name: TemporaryName,
-    placed: bool,
-}
-
-impl Temporary {
-    fn place(&mut self, name: &[u8], unlock: bool) -> Result<()> {
-        self.folder.put(self.name.as_bytes(), name, unlock)?;
-        self.placed = true;
-        Ok(())
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.placed {
-            self.folder.discard(self.name.as_bytes());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //! | [`existing`] | what is at a name already |
 //! | [`identity`] | telling whether a name still stands for the same object |
 //! | `names` | which names are accepted, and temporary ones |
+//! | `unfinished` | files that have no name yet, or a temporary one |
 //! | `replace` | moving what is finished to its name |
 //! | [`object`] | the system calls for one attribute, by handle or by name |
 //! | [`acl`] | ACL text to the kernel's bytes |
@@ -32,6 +33,7 @@ pub mod object;
 pub mod owners;
 mod replace;
 pub mod special;
+mod unfinished;
 pub mod warning;
 
 #[cfg(test)]
@@ -50,6 +52,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::path::Path;
 use std::sync::Arc;
+use unfinished::Nameless;
 
 /// Which attributes to restore, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +123,7 @@ pub(crate) struct Shared {
     process: Process,
     owners: Owners,
     serial: AtomicU64,
+    nameless: Nameless,
 }
 
 impl Shared {
@@ -153,6 +157,7 @@ impl Target {
             owners: Owners::new(policy.numeric_ids),
             policy,
             serial: AtomicU64::new(0),
+            nameless: Nameless::default(),
         });
         Ok(Self { root: Arc::new(Folder::root(path, shared)?) })
     }
