@@ -12,6 +12,7 @@ use packtrain_core::crypto::{Argon2Params, Argon2Variant};
 use packtrain_core::formats::borg2::object::{Header, Metadata};
 use packtrain_core::formats::common::item::{self, Item as Parsed};
 use packtrain_core::formats::common::msgpack::{Flaw, Reader};
+use packtrain_core::formats::{OpenOptions, Which};
 use packtrain_core::platform::{Port, drive};
 use packtrain_tests::folder::Temp;
 use packtrain_tests::inside::settings;
@@ -60,9 +61,10 @@ fn open(store: &dyn Store) -> Result<(), Error> {
     drive(
         &port,
         async {
-            let locked = packtrain_core::session::open(&port, packtrain::codecs::native()).await?;
+            let locked =
+                packtrain_core::session::open(&port, packtrain::codecs::native(), OpenOptions::default()).await?;
             let source = locked.unlock(&port, &Secret::new(Vec::new())).await?;
-            source.archives(&port, false).await.map(drop)
+            source.archives(&port, Which::Live).await.map(drop)
         },
         |need| store.serve(need),
     )
@@ -120,7 +122,7 @@ fn object_max_in_sizes_that_are_stated() {
         let store = Arc::new(LocalStore::open(temp.path()).unwrap());
         let error = assert_small(|| {
             let opened = packtrain::opened::Opened::with_passphrase(store, &Secret::new(Vec::new())).unwrap();
-            let archives = opened.drive(opened.source.archives(&opened.port, false)).unwrap();
+            let archives = opened.drive(opened.source.archives(&opened.port, Which::Live)).unwrap();
             archives[0].state.as_ref().unwrap_err().clone()
         });
         assert!(is_over(&error, OBJECT_MAX.into()), "{error}");
@@ -161,7 +163,7 @@ fn object_max_where_no_size_is_stated() {
         let store = Arc::new(LocalStore::open(temp.path()).unwrap());
         let (error, peak) = measure(|| {
             let opened = packtrain::opened::Opened::with_passphrase(store, &Secret::new(Vec::new())).unwrap();
-            let archives = opened.drive(opened.source.archives(&opened.port, false)).unwrap();
+            let archives = opened.drive(opened.source.archives(&opened.port, Which::Live)).unwrap();
             archives[0].state.as_ref().unwrap_err().clone()
         });
         assert!(is_over(&error, OBJECT_MAX.into()), "{error}");
