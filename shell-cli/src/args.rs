@@ -75,6 +75,18 @@ pub struct Common {
     /// Also find archives that are marked as deleted but not compacted away.
     #[arg(long)]
     pub deleted: bool,
+    /// Also find archives that interrupted runs left behind (Borg 1.x).
+    #[arg(long)]
+    pub consider_checkpoints: bool,
+    /// Also show the parts of files whose backup was interrupted (Borg 1.x).
+    #[arg(long)]
+    pub consider_part_files: bool,
+    /// Also look through all that is stored for archives that no list names (Borg 1.x).
+    #[arg(long)]
+    pub lost: bool,
+    /// Read metadata that cannot be shown to be authentic, and say so (Borg 1.x).
+    #[arg(long)]
+    pub not_authenticated: bool,
 }
 
 /// How the work is spread and bounded.

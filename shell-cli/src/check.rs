@@ -1,7 +1,7 @@
 //! Verifying: names of stored objects, the archives' structure, and every byte.
 //!
-//! Three passes, each reporting everything it finds: (1) packs, index and keys against the hash
-//! that is their name; (2) each archive's entries: metadata opens, every chunk is in the index,
+//! Three passes, each reporting everything it finds: (1) every stored object against what it says
+//! of itself, such as the hash that is its name; (2) each archive's entries: metadata opens, every chunk is in the index,
 //! sizes add up; (3) with `--verify-data`, every chunk is opened in storage order, and what is
 //! damaged is then traced to the files that use it.
 
@@ -12,23 +12,22 @@ use crate::opened::Opened;
 use crate::store::Store;
 use crate::stream::{DecodeJob, Decoded, Decoders, Keep};
 use core::sync::atomic::AtomicBool;
-use packtrain_core::base::{Check, Fault, Id};
-use packtrain_core::crypto::Blake3;
+use packtrain_core::base::{Fault, Id};
 use packtrain_core::engine::Ticket;
-use packtrain_core::formats::Listed;
+use packtrain_core::formats::{Audit, Listed, StoredObjects};
 use packtrain_core::objects::{Archive, EntryKind, Extent, Load, Role, Unit};
 use packtrain_core::plan::batch::{Builder, Pace};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes read at a time while hashing an object.
+/// Bytes read at a time while checking an object.
 const READ_STEP: usize = 1 << 20;
 
 /// How much is checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Depth {
-    /// Objects against their names.
+    /// Stored objects against what they say of themselves.
     pub repository: bool,
     /// The archives' structure.
     pub archives: bool,
@@ -54,7 +53,7 @@ pub fn check(
     cancelled: &AtomicBool,
 ) -> Result<()> {
     if depth.repository {
-        hash_objects(opened, settings, messages, cancelled)?;
+        audit_objects(opened, settings, messages, cancelled)?;
     }
     let mut wanted = HashSet::new();
     // Which chunks belong to chosen archives only their entries tell.
@@ -73,23 +72,23 @@ pub fn check(
     Ok(())
 }
 
-/// Pass 1: every object whose name is the hash of its content.
-fn hash_objects(opened: &Opened, settings: &Settings, messages: &mut Messages, cancelled: &AtomicBool) -> Result<()> {
-    let objects = opened.source.hashed_objects();
-    let crew = Hashers { store: opened.store.clone() };
-    let mut conductor = HashPass { objects: objects.into_iter(), messages, checked: 0 };
+/// Pass 1: every object that can be checked without a key.
+fn audit_objects(opened: &Opened, settings: &Settings, messages: &mut Messages, cancelled: &AtomicBool) -> Result<()> {
+    let crew = Auditors { store: opened.store.clone() };
+    let mut conductor = AuditPass { objects: opened.source.stored_objects(), messages, checked: 0 };
     line::run(settings, &crew, cancelled, &mut conductor)?;
     let checked = conductor.checked;
-    messages.note(&format!("{checked} stored objects compared with their names"));
+    drop(conductor);
+    messages.note(&format!("{checked} stored objects checked"));
     Ok(())
 }
 
-struct Hashers {
+struct Auditors {
     store: Arc<dyn Store>,
 }
 
-impl Crew for Hashers {
-    type Job = (String, Id);
+impl Crew for Auditors {
+    type Job = (String, Option<Box<dyn Audit>>);
     type Done = (String, Option<String>);
     type Bench = Vec<u8>;
 
@@ -99,16 +98,16 @@ impl Crew for Hashers {
 
     fn read_ahead(&self, _job: &mut Self::Job) {}
 
-    fn work(&self, buffer: &mut Vec<u8>, (name, id): &mut Self::Job) -> (Self::Done, u64) {
-        let mut hasher = Blake3::new();
+    fn work(&self, buffer: &mut Vec<u8>, (name, audit): &mut Self::Job) -> (Self::Done, u64) {
+        let Some(mut audit) = audit.take() else { return ((std::mem::take(name), None), 0) };
         buffer.resize(READ_STEP, 0);
         let mut offset = 0;
         let trouble = loop {
             match self.store.read_into(name, offset, buffer) {
-                Ok(0) => break (Id(hasher.finish()) != *id).then(|| Check::StoreHash.to_string()),
+                Ok(0) => break audit.finish().err().map(|error| error.to_string()),
                 Ok(got) => {
                     offset += got as u64;
-                    hasher.update(buffer.get(..got).unwrap_or(buffer));
+                    audit.update(buffer.get(..got).unwrap_or(buffer));
                 }
                 Err(errno) => break Some(format!("reading failed: {}", std::io::Error::from(errno))),
             }
@@ -121,21 +120,21 @@ impl Crew for Hashers {
     }
 }
 
-struct HashPass<'a> {
-    objects: std::vec::IntoIter<(String, Id)>,
+struct AuditPass<'a> {
+    objects: StoredObjects<'a>,
     messages: &'a mut Messages,
     checked: u64,
 }
 
-impl Conductor<Hashers> for HashPass<'_> {
-    fn next(&mut self, _line: &mut Line<'_, Hashers>) -> Result<Next<(String, Id)>> {
+impl Conductor<Auditors> for AuditPass<'_> {
+    fn next(&mut self, _line: &mut Line<'_, Auditors>) -> Result<Next<(String, Option<Box<dyn Audit>>)>> {
         let load = Load { stored: READ_STEP as u64, plain: 0, units: 1 };
-        Ok(self.objects.next().map_or(Next::End, |object| Next::Job(load, object)))
+        Ok(self.objects.next().map_or(Next::End, |(name, audit)| Next::Job(load, (name, Some(audit)))))
     }
 
     fn output(
         &mut self,
-        _line: &mut Line<'_, Hashers>,
+        _line: &mut Line<'_, Auditors>,
         _ticket: Ticket,
         (name, trouble): (String, Option<String>),
     ) -> Result<bool> {
@@ -174,7 +173,7 @@ fn walk(
             Listed::Entry(entry) => {
                 let mut missing = 0u64;
                 for chunk in entry.chunks() {
-                    match opened.source.locate(&chunk.id) {
+                    match opened.source.locate(chunk) {
                         Some(_) => {
                             if let Some(wanted) = &mut wanted {
                                 wanted.insert(chunk.id);

@@ -16,7 +16,7 @@ use crate::stream::tar::TarSink;
 use crate::stream::{self, sink::Sink};
 use crate::target::Policy;
 use core::sync::atomic::AtomicBool;
-use packtrain_core::formats::Listed;
+use packtrain_core::formats::{Listed, OpenOptions, Which};
 use packtrain_core::objects::{Archive, ArchiveState};
 use packtrain_core::plan::pattern::Style as PatternStyle;
 use packtrain_core::plan::select::Selection;
@@ -123,10 +123,14 @@ fn settings(power: &Power) -> Result<Settings> {
     Ok(Settings { jobs, readers: power.readers.into(), memory })
 }
 
-fn open(words: &Words, messages: &mut Messages) -> Result<Opened> {
-    let opened = Opened::open(&words.source, &Secrets)?;
+fn open(words: &Words, common: &Common, messages: &mut Messages) -> Result<Opened> {
+    let opened = Opened::open(&words.source, &Secrets, options(common))?;
     tell_notices(&opened, messages);
     Ok(opened)
+}
+
+fn options(common: &Common) -> OpenOptions {
+    OpenOptions { not_authenticated: common.not_authenticated, parts: common.consider_part_files }
 }
 
 /// What the source found out about itself. An index that had to be done without changes no exit
@@ -137,10 +141,20 @@ fn tell_notices(opened: &Opened, messages: &mut Messages) {
     }
 }
 
-fn archives(opened: &Opened, deleted: bool) -> Result<Vec<Archive>> {
-    let mut archives = opened.drive(opened.source.archives(&opened.port, false))?;
-    if deleted {
-        archives.extend(opened.drive(opened.source.archives(&opened.port, true))?);
+fn archives(opened: &Opened, common: &Common) -> Result<Vec<Archive>> {
+    let list = |which| opened.drive(opened.source.archives(&opened.port, which));
+    let mut archives = match list(Which::Live) {
+        // What is lost can be looked for where the list itself is.
+        Err(error) if common.lost && error.is_damage() => Vec::new(),
+        other => other?,
+    };
+    let more = [
+        (common.deleted, Which::Deleted),
+        (common.consider_checkpoints, Which::Checkpoints),
+        (common.lost, Which::Lost),
+    ];
+    for (_, which) in more.into_iter().filter(|(wanted, _)| *wanted) {
+        archives.extend(list(which)?);
     }
     Ok(archives)
 }
@@ -163,8 +177,8 @@ fn find<'a>(archives: &'a [Archive], name: &str) -> Result<&'a Archive> {
 }
 
 /// The readable archive that `name` stands for.
-fn choose(opened: &Opened, name: &str, deleted: bool) -> Result<ArchiveState> {
-    let archives = archives(opened, deleted)?;
+fn choose(opened: &Opened, name: &str, common: &Common) -> Result<ArchiveState> {
+    let archives = archives(opened, common)?;
     find(&archives, name).and_then(state).cloned()
 }
 
@@ -213,8 +227,8 @@ fn tell_unused(selection: &Selection, messages: &mut Messages) {
 
 fn list(args: &ListArgs, messages: &mut Messages) -> Result<()> {
     let words = Words::parse(&args.words, args.common.repo.as_ref())?;
-    let opened = open(&words, messages)?;
-    let archives = archives(&opened, args.common.deleted)?;
+    let opened = open(&words, &args.common, messages)?;
+    let archives = archives(&opened, &args.common)?;
     let mut out = BufWriter::with_capacity(256 << 10, std::io::stdout().lock());
     let style = |default: &str| -> Result<Style> {
         Ok(match &args.format {
@@ -265,8 +279,8 @@ fn list(args: &ListArgs, messages: &mut Messages) -> Result<()> {
 
 fn info(args: &InfoArgs, messages: &mut Messages) -> Result<()> {
     let words = Words::parse(&args.words, args.common.repo.as_ref())?;
-    let opened = open(&words, messages)?;
-    let archives = archives(&opened, args.common.deleted)?;
+    let opened = open(&words, &args.common, messages)?;
+    let archives = archives(&opened, &args.common)?;
     let mut out = std::io::stdout().lock();
     let shown: Vec<&Archive> = match &words.archive {
         Some(name) => vec![find(&archives, name)?],
@@ -308,8 +322,8 @@ fn extract(args: &ExtractArgs, messages: &mut Messages, cancelled: &AtomicBool) 
         return Err(Failure::usage("a stream cannot leave a file out that it has begun: --on-damage zero or stop"));
     }
     opened::derive_on(settings.benches());
-    let opened = open(&words, messages)?;
-    let archive = choose(&opened, name, args.common.deleted)?;
+    let opened = open(&words, &args.common, messages)?;
+    let archive = choose(&opened, name, &args.common)?;
     if args.dry_run || args.stdout {
         let mut out = Concat::new(BufWriter::new(std::io::stdout()));
         let mut nothing = Concat::new(std::io::sink());
@@ -345,8 +359,8 @@ fn cat(args: &CatArgs, messages: &mut Messages, cancelled: &AtomicBool) -> Resul
     let selection = selection(&choice, &words.rest, 0)?;
     let settings = settings(&args.power)?;
     opened::derive_on(settings.benches());
-    let opened = open(&words, messages)?;
-    let archive = choose(&opened, name, args.common.deleted)?;
+    let opened = open(&words, &args.common, messages)?;
+    let archive = choose(&opened, name, &args.common)?;
     let mut sink = Concat::new(BufWriter::new(std::io::stdout()));
     stream::stream(&opened, &archive, &selection, &mut sink, args.on_damage.into(), &settings, messages, cancelled)?;
     tell_unused(&selection, messages);
@@ -364,8 +378,8 @@ fn export_tar(args: &TarArgs, messages: &mut Messages, cancelled: &AtomicBool) -
     let selection = selection(&args.choice, paths, args.strip_components)?;
     let settings = settings(&args.power)?;
     opened::derive_on(settings.benches());
-    let opened = open(&words, messages)?;
-    let archive = choose(&opened, name, args.common.deleted)?;
+    let opened = open(&words, &args.common, messages)?;
+    let archive = choose(&opened, name, &args.common)?;
     let out: Box<dyn Write> = if file == "-" {
         Box::new(std::io::stdout())
     } else {
@@ -383,14 +397,14 @@ fn check(args: &CheckArgs, messages: &mut Messages, cancelled: &AtomicBool) -> R
     let words = Words::parse(&args.words, args.common.repo.as_ref())?;
     let settings = settings(&args.power)?;
     opened::derive_on(settings.benches());
-    let opened = Opened::open(&words.source, &Secrets)?;
+    let opened = Opened::open(&words.source, &Secrets, options(&args.common))?;
     let findings = |messages: &mut Messages| {
         for notice in opened.source.take_notices() {
             if notice.serious { messages.damage(b"", &notice.text) } else { messages.note(&notice.text) }
         }
     };
     findings(messages);
-    let archives = archives(&opened, args.common.deleted)?;
+    let archives = archives(&opened, &args.common)?;
     let chosen: Vec<&Archive> = match &words.archive {
         Some(name) => vec![find(&archives, name)?],
         None => archives.iter().collect(),

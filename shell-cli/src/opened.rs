@@ -4,7 +4,7 @@ use crate::exit::{Failure, NO_REPOSITORY, Result};
 use crate::secrets::Secrets;
 use crate::store::{LocalStore, Store};
 use packtrain_core::base::{Denied, Error, Fault, Kind, Secret, Stage};
-use packtrain_core::formats::{Locked, Source};
+use packtrain_core::formats::{Locked, OpenOptions, Source};
 use packtrain_core::objects::{ChunkRef, Extent, Unit};
 use packtrain_core::platform::{Kit, Port, Scratch, drive};
 use packtrain_core::session;
@@ -31,20 +31,20 @@ impl Opened {
     /// # Errors
     /// 13 if nothing is there, 15 if it is nothing known, 44, 50 or 52 for keys and passphrases,
     /// 90 if it is too damaged to be opened.
-    pub fn open(path: &Path, secrets: &Secrets) -> Result<Self> {
+    pub fn open(path: &Path, secrets: &Secrets, options: OpenOptions) -> Result<Self> {
         let at = |failure: Failure| Failure { message: format!("{}: {}", path.display(), failure.message), ..failure };
         let store = LocalStore::open(path).map_err(|error| {
             Failure::new(NO_REPOSITORY, format!("{}: no repository there: {error}", path.display()))
         })?;
-        Self::from_store(Arc::new(store), secrets).map_err(at)
+        Self::from_store(Arc::new(store), secrets, options).map_err(at)
     }
 
     /// Recognises and opens the source in `store`.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn from_store(store: Arc<dyn Store>, secrets: &Secrets) -> Result<Self> {
-        Self::recognise(store, |port, store, locked| {
+    pub fn from_store(store: Arc<dyn Store>, secrets: &Secrets, options: OpenOptions) -> Result<Self> {
+        Self::recognise(store, options, |port, store, locked| {
             for key in secrets.key_files(&locked.repository())? {
                 locked.offer_key(&key);
             }
@@ -58,7 +58,7 @@ impl Opened {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn with_passphrase(store: Arc<dyn Store>, passphrase: &Secret) -> Result<Self> {
-        Self::recognise(store, |port, store, locked| {
+        Self::recognise(store, OpenOptions::default(), |port, store, locked| {
             Ok(drive(port, locked.unlock(port, passphrase), |need| store.serve(need))?)
         })
     }
@@ -66,11 +66,12 @@ impl Opened {
     /// Recognises the source in `store`, and opens it with what `unlock` knows.
     fn recognise(
         store: Arc<dyn Store>,
+        options: OpenOptions,
         unlock: impl FnOnce(&Port, &dyn Store, &mut dyn Locked) -> Result<Box<dyn Source>>,
     ) -> Result<Self> {
         let port = Port::new();
         let kit = crate::codecs::native();
-        let mut locked = drive(&port, session::open(&port, kit), |need| store.serve(need))?;
+        let mut locked = drive(&port, session::open(&port, kit, options), |need| store.serve(need))?;
         let source = unlock(&port, &*store, &mut *locked)?;
         let scratch = RefCell::new(Scratch::new(kit));
         Ok(Self { store, port, source, kit, scratch })
@@ -94,7 +95,7 @@ impl Opened {
     /// # Errors
     /// I/O errors.
     pub fn other_copy(&self, chunk: &ChunkRef, fault: &Fault) -> Result<Option<Vec<u8>>> {
-        let first = self.source.locate(&chunk.id);
+        let first = self.source.locate(chunk);
         Ok(self.decode_except(chunk, first.into_iter().collect(), Some(fault.clone()))?.ok())
     }
 
@@ -133,6 +134,11 @@ pub fn derive_on(cores: usize) {
 }
 
 fn unlock(port: &Port, store: &dyn Store, locked: &dyn Locked, secrets: &Secrets) -> Result<Box<dyn Source>> {
+    let open = |passphrase: &Secret| drive(port, locked.unlock(port, passphrase), |need| store.serve(need));
+    if locked.is_plain() {
+        // One that was given all the same tells that a key was expected.
+        return Ok(open(&secrets.given()?.unwrap_or_else(|| Secret::new(Vec::new())))?);
+    }
     if locked.keys() == 0 {
         return Err(Failure::new(
             crate::exit::NO_REPO_KEY,
@@ -143,7 +149,6 @@ fn unlock(port: &Port, store: &dyn Store, locked: &dyn Locked, secrets: &Secrets
             ),
         ));
     }
-    let open = |passphrase: &Secret| drive(port, locked.unlock(port, passphrase), |need| store.serve(need));
     if let Some(passphrase) = secrets.given()? {
         return Ok(open(&passphrase)?);
     }

@@ -11,7 +11,7 @@
 pub mod codecs;
 
 use packtrain_core::base::{Result, Secret};
-use packtrain_core::formats::{Catalog, Listed, Source};
+use packtrain_core::formats::{Catalog, Listed, OpenOptions, Source, Which};
 use packtrain_core::objects::{Archive, ArchiveState};
 use packtrain_core::platform::{Need, Port, Reply, drive};
 use packtrain_core::session;
@@ -33,7 +33,7 @@ impl<'a> Session<'a> {
     /// The core's error: unrecognised, unsupported, denied, or damaged.
     pub fn open(mut serve: Box<ReadFn<'a>>, passphrase: Secret) -> Result<Self> {
         let port = Port::new();
-        let locked = drive(&port, session::open(&port, codecs::browser()), &mut *serve)?;
+        let locked = drive(&port, session::open(&port, codecs::browser(), OpenOptions::default()), &mut *serve)?;
         let source = drive(&port, locked.unlock(&port, &passphrase), &mut *serve)?;
         Ok(Self { port, serve, source })
     }
@@ -43,7 +43,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// Errors of the listing itself; an unreadable archive is part of the list.
     pub fn archives(&mut self) -> Result<Vec<Archive>> {
-        drive(&self.port, self.source.archives(&self.port, false), &mut *self.serve)
+        drive(&self.port, self.source.archives(&self.port, Which::Live), &mut *self.serve)
     }
 
     /// Calls `each` with every entry of an archive.

@@ -11,7 +11,7 @@ use packtrain_core::base::{Id, Secret, limits};
 use packtrain_core::engine::{Budget, End, Ordered, Output, Refused, Ticket};
 use packtrain_core::formats::borg2::{archive, config, index, keys, object};
 use packtrain_core::formats::common::{ini, item, msgpack};
-use packtrain_core::formats::{Catalog, Listed};
+use packtrain_core::formats::{Catalog, Listed, Which};
 use packtrain_core::objects::{EntryKind, Load};
 use packtrain_core::plan::pattern::{Pattern, Style};
 use packtrain_core::plan::select::Selection;
@@ -87,9 +87,9 @@ fn archive_map(data: &[u8]) {
 /// An item stream: cut where the first bytes say, in chunks of which some are lost.
 fn stream(data: &[u8]) {
     let Some((control, stream)) = data.split_first_chunk::<4>() else { return };
-    if let Ok((found, used)) = item::parse(stream) {
+    if let Ok((found, used)) = item::parse(stream, item::Dialect::Borg2) {
         assert!((1..=stream.len()).contains(&used));
-        if let item::Item::Entry(entry) = found {
+        if let item::Item::Entry(entry, _) = found {
             assert_safe(&entry.path);
         }
     }
@@ -239,8 +239,8 @@ fn walk(files: Vec<(String, Vec<u8>)>) {
     let store: Arc<dyn Store> = Arc::new(InMemory(files.into_iter().collect()));
     let Ok(opened) = Opened::with_passphrase(store, &Secret::new(Vec::new())) else { return };
     opened.source.facts();
-    for deleted in [false, true] {
-        let Ok(archives) = opened.drive(opened.source.archives(&opened.port, deleted)) else { continue };
+    for which in [Which::Live, Which::Deleted, Which::Checkpoints, Which::Lost] {
+        let Ok(archives) = opened.drive(opened.source.archives(&opened.port, which)) else { continue };
         for archive in archives {
             let Ok(state) = &archive.state else { continue };
             let mut catalog = opened.source.catalog(state);

@@ -9,6 +9,7 @@ use packtrain::opened::Opened;
 use packtrain::store::Store;
 use packtrain::target::Policy;
 use packtrain_core::base::Secret;
+use packtrain_core::formats::Which;
 use packtrain_core::plan::select::Selection;
 use std::path::Path;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ impl Inside<'_> {
             for path in paths {
                 selection.include(path).map_err(|error| Failure::usage(error.to_string()))?;
             }
-            let archives = opened.drive(opened.source.archives(&opened.port, false))?;
+            let archives = opened.drive(opened.source.archives(&opened.port, Which::Live))?;
             let found = archives.iter().find(|known| known.id.to_hex() == archive);
             let found = found.ok_or_else(|| Failure::new(packtrain::exit::NO_ARCHIVE, "no such archive"))?;
             let state =
@@ -66,7 +67,7 @@ impl Inside<'_> {
     /// Checks everything, every byte of it.
     pub fn check(&self) -> Outcome {
         self.run("checked", |opened, messages| {
-            let archives = opened.drive(opened.source.archives(&opened.port, false))?;
+            let archives = opened.drive(opened.source.archives(&opened.port, Which::Live))?;
             let chosen: Vec<_> = archives.iter().collect();
             let depth = Depth { repository: true, archives: true, data: true, sample: 1.0, max_duration: None };
             packtrain::check::check(opened, &chosen, true, &depth, &self.settings, messages, &AtomicBool::new(false))

@@ -6,6 +6,7 @@ use packtrain::messages::{Messages, Wishes};
 use packtrain::opened::Opened;
 use packtrain::target::Policy;
 use packtrain_core::base::Secret;
+use packtrain_core::formats::Which;
 use packtrain_core::objects::Method;
 use packtrain_core::plan::select::Selection;
 use packtrain_core::platform::{Codec, CodecError, Decoder};
@@ -396,7 +397,7 @@ fn a_codec_that_panics_is_told_and_nothing_is_called_restored_that_is_not() {
             let store = std::sync::Arc::new(packtrain::store::LocalStore::open(&stage.repository()).unwrap());
             let mut opened = Opened::with_passphrase(store, &Secret::new(Vec::new())).unwrap();
             opened.kit = opened.kit.with(&Brittle);
-            let archives = opened.drive(opened.source.archives(&opened.port, false)).unwrap();
+            let archives = opened.drive(opened.source.archives(&opened.port, Which::Live)).unwrap();
             let state = archives[0].state.as_ref().unwrap();
             let options = Options {
                 policy: Policy::of_this_process(),

@@ -95,6 +95,27 @@ pub enum Check {
     /// A store object's name is not the hash of its content.
     #[error("content does not match the object's name")]
     StoreHash,
+    /// The checksum of a segment's entry does not hold.
+    #[error("the checksum of the entry does not hold")]
+    Crc,
+    /// A segment holds bytes that are no entries.
+    #[error("bytes belong to no readable entry")]
+    Entry,
+    /// No segment ends a transaction.
+    #[error("no segment ends in a complete transaction")]
+    NoCommit,
+    /// The manifest is malformed.
+    #[error("the manifest is malformed")]
+    Manifest,
+    /// Metadata that must be authentic is not shown to be.
+    #[error("the metadata is not authentic: its authentication is wrong")]
+    TamWrong,
+    /// Metadata that must be authentic has no authentication.
+    #[error("the metadata is not authentic: its authentication is absent")]
+    TamAbsent,
+    /// A repository shows itself unencrypted although a key for it, or a passphrase, is at hand.
+    #[error("the repository shows itself as unencrypted, yet there is a key or a passphrase for it: it may be forged")]
+    Downgrade,
     /// The object is of another type than its use demands.
     #[error("object has the wrong type for its use")]
     ObjectType,
@@ -159,6 +180,9 @@ pub enum Unsupported {
     /// A known compression method that this build leaves out.
     #[error("{0} is not part of this build")]
     Codec(&'static str),
+    /// Metadata that only newer versions understand.
+    #[error("the repository needs the feature {0}, which is unknown here")]
+    Feature(String),
     /// An unknown key wrapping.
     #[error("unsupported key wrapping {0}")]
     KeyWrap(String),

@@ -37,6 +37,16 @@ pub const ARGON2_MEMORY_MAX: u32 = 1 << 20;
 pub const ARGON2_TIME_MAX: u32 = 32;
 /// Largest Argon2 parallelism.
 pub const ARGON2_LANES_MAX: u32 = 64;
+/// Most PBKDF2 iterations (borg1.md 16).
+pub const PBKDF2_ITERATIONS_MAX: u32 = 10_000_000;
+/// Largest entry of a Borg 1.x segment, bytes, header included (borg1.md 3.2).
+pub const ENTRY_MAX: u32 = 20_971_520;
+/// Largest plaintext of a Borg 1.x manifest or archive, bytes (borg1.md 16).
+pub const MANIFEST_MAX: u32 = 60 << 20;
+/// Most segments of a Borg 1.x repository.
+pub const SEGMENTS_MAX: usize = 16_000_000;
+/// Most bytes kept to resolve the hard links of one Borg 1.x archive.
+pub const LINKS_MAX: usize = 64 << 20;
 
 /// Passes `asked` through if it is at most `cap`.
 pub fn within(what: &'static str, asked: u64, cap: u64) -> Result<u64> {

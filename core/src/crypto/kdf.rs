@@ -1,4 +1,5 @@
-//! Key derivation from a passphrase: Argon2, version 0x13 (RFC 9106), with 32 bytes of output.
+//! Key derivation from a passphrase with 32 bytes of output: Argon2, version 0x13 (RFC 9106), and
+//! PBKDF2 with HMAC-SHA-256 (RFC 8018, 5.2).
 //!
 //! The costs are read from an object that nothing authenticates, so they are limited before any
 //! memory is taken: whoever can write to a store could otherwise make a reader use up its machine.
@@ -85,6 +86,21 @@ pub fn argon2(params: &Argon2Params, passphrase: &Secret, salt: &[u8]) -> Result
     Ok(Secret::new(derived.to_vec()))
 }
 
+/// Derives 32 bytes from `passphrase` and `salt` in `iterations` rounds, 1 to
+/// [`limits::PBKDF2_ITERATIONS_MAX`].
+///
+/// # Errors
+/// `OverLimit` for more rounds, `Corrupt(Key)` for none.
+pub fn pbkdf2_sha256(passphrase: &Secret, salt: &[u8], iterations: u32) -> Result<Secret> {
+    limits::within("PBKDF2 iterations", iterations.into(), limits::PBKDF2_ITERATIONS_MAX.into())?;
+    if iterations == 0 {
+        return Err(Check::Key.into());
+    }
+    let mut derived = Zeroizing::new([0; OUTPUT]);
+    pbkdf2::pbkdf2_hmac::<sha2::Sha256>(passphrase.expose(), salt, iterations, derived.as_mut_slice());
+    Ok(Secret::new(derived.to_vec()))
+}
+
 /// `count` zeroed blocks of 1 KiB, or an error that names an amount which could be had.
 fn blocks(count: usize) -> Result<Vec<Block>> {
     let mut memory = Vec::new();
@@ -167,6 +183,20 @@ mod tests {
         for len in [8, 64] {
             assert!(derive(PARAMS, &alloc::vec![1; len]).is_ok());
         }
+    }
+
+    #[test]
+    fn pbkdf2_vectors() {
+        // RFC 7914, section 11, the first 32 bytes of each.
+        for (passphrase, salt, iterations, expected) in [
+            ("passwd", "salt", 1, "55ac046e56e3089fec1691c22544b605f94185216dde0465e68b9d57c20dacbc"),
+            ("Password", "NaCl", 80_000, "4ddcd8f60b98be21830cee5ef22701f9641a4418d04c0414aeff08876b34ab56"),
+        ] {
+            let derived = pbkdf2_sha256(&Secret::new(passphrase.into()), salt.as_bytes(), iterations).unwrap();
+            assert_eq!(derived.expose(), hex(expected));
+        }
+        assert!(pbkdf2_sha256(&Secret::new(Vec::new()), b"", 0).is_err());
+        assert!(pbkdf2_sha256(&Secret::new(Vec::new()), b"", limits::PBKDF2_ITERATIONS_MAX + 1).is_err());
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! Message authentication: HMAC-SHA-256 (RFC 2104, FIPS 180-4) and keyed BLAKE3.
+//! Message authentication: HMAC-SHA-256 (RFC 2104, FIPS 180-4), keyed BLAKE3, BLAKE2b-256 of a key
+//! and the message (RFC 7693), and HMAC-SHA-512 for the few messages that want it.
 //!
-//! Both also serve as keyed hashes for chunk ids, so a message is given as parts: an envelope
+//! The first three also serve as keyed hashes for chunk ids, so a message is given as parts: an envelope
 //! authenticates a header and a payload that lie in different buffers.
 
 use alloc::boxed::Box;
+use blake2::{Blake2b, Digest, digest::consts::U32};
 use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use sha2::{Sha256, Sha512};
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -19,6 +21,8 @@ enum State {
     Hmac(Box<Hmac<Sha256>>),
     /// BLAKE3 has no key schedule; the key itself is all there is to keep.
     Blake3(Zeroizing<[u8; 32]>),
+    /// The state after the key, cloned for each message.
+    Blake2b(Box<Blake2b<U32>>),
 }
 
 impl MacKey {
@@ -32,6 +36,11 @@ impl MacKey {
     /// Keyed BLAKE3 with 32 bytes of output.
     pub fn blake3(key: &[u8; 32]) -> Self {
         Self(State::Blake3(Zeroizing::new(*key)))
+    }
+
+    /// BLAKE2b with 32 bytes of output over `key` and then the message: not BLAKE2b's own keyed mode.
+    pub fn blake2b_after(key: &[u8]) -> Self {
+        Self(State::Blake2b(Box::new(Blake2b::new_with_prefix(key))))
     }
 
     /// The MAC of the concatenation of `parts`.
@@ -56,6 +65,13 @@ impl MacKey {
                 hasher.zeroize();
                 mac
             }
+            State::Blake2b(keyed) => {
+                let mut hasher = Blake2b::clone(keyed);
+                for part in parts {
+                    Digest::update(&mut hasher, part);
+                }
+                hasher.finalize().into()
+            }
         }
     }
 
@@ -71,8 +87,18 @@ impl core::fmt::Debug for MacKey {
         f.write_str(match self.0 {
             State::Hmac(_) => "MacKey(HMAC-SHA-256)",
             State::Blake3(_) => "MacKey(BLAKE3)",
+            State::Blake2b(_) => "MacKey(BLAKE2b)",
         })
     }
+}
+
+/// HMAC-SHA-512 under a key of any length of the concatenation of `parts`.
+pub fn hmac_sha512(key: &[u8], parts: &[&[u8]]) -> [u8; 64] {
+    let mut mac = Hmac::<Sha512>::new_from_slice(key).expect("HMAC takes a key of any length");
+    for part in parts {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().into()
 }
 
 #[cfg(test)]
@@ -120,9 +146,25 @@ mod tests {
     }
 
     #[test]
+    fn blake2b_vectors() {
+        // RFC 7693 defines the hash; this is the value that `b2sum -l 256` gives for "abc".
+        let abc = hex("bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319");
+        for (key, message) in [(&b""[..], &b"abc"[..]), (b"a", b"bc"), (b"abc", b"")] {
+            assert_eq!(MacKey::blake2b_after(key).mac(&[message]).as_slice(), abc);
+        }
+    }
+
+    #[test]
+    fn hmac_sha512_vector() {
+        // RFC 4231, case 2.
+        let expected = "164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea2505549758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737";
+        assert_eq!(hmac_sha512(b"Jefe", &[b"what do ya want ", b"for nothing?"]).as_slice(), hex(expected));
+    }
+
+    #[test]
     fn parts_are_concatenated() {
         let message = vec![0x33; 5000];
-        for key in [MacKey::hmac_sha256(b"k"), MacKey::blake3(&[9; 32])] {
+        for key in [MacKey::hmac_sha256(b"k"), MacKey::blake3(&[9; 32]), MacKey::blake2b_after(&[9; 128])] {
             let whole = key.mac(&[&message]);
             for cut in [0, 1, 63, 64, 1024, 1025, 5000] {
                 let (head, tail) = message.split_at(cut);
@@ -134,7 +176,7 @@ mod tests {
 
     #[test]
     fn verification_needs_every_bit_and_the_length() {
-        for key in [MacKey::hmac_sha256(b"k"), MacKey::blake3(&[9; 32])] {
+        for key in [MacKey::hmac_sha256(b"k"), MacKey::blake3(&[9; 32]), MacKey::blake2b_after(&[9; 128])] {
             let mac = key.mac(&[b"message"]);
             assert!(key.verify(&[b"mess", b"age"], &mac));
             for bit in 0..256 {

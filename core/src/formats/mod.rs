@@ -4,6 +4,8 @@
 //! passphrase opens its key; then it is a [`Source`] with archives, and each archive a
 //! [`Catalog`] of entries. A new format is one folder, one feature and one line in [`FORMATS`].
 
+#[cfg(feature = "borg1")]
+pub mod borg1;
 #[cfg(feature = "borg2")]
 pub mod borg2;
 pub mod common;
@@ -15,9 +17,35 @@ use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 
 /// Every format of this build, in the order of detection.
 pub const FORMATS: &[&dyn Format] = &[
+    #[cfg(feature = "borg1")]
+    &borg1::Borg1,
     #[cfg(feature = "borg2")]
     &borg2::Borg2,
 ];
+
+/// What may be read beyond what is safe or usual. The default is neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Read also what should be authentic and cannot be shown to be: metadata whose authentication is
+    /// absent or wrong, and plaintext of a repository whose key is missing. Each such thing is a
+    /// serious [`Notice`].
+    pub not_authenticated: bool,
+    /// Show the parts of files whose backup was interrupted as files of their own.
+    pub parts: bool,
+}
+
+/// Which archives are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Those that are there.
+    Live,
+    /// Those marked as deleted.
+    Deleted,
+    /// Those that interrupted runs left behind.
+    Checkpoints,
+    /// Those that no list names any more, found by looking through all that is stored.
+    Lost,
+}
 
 /// A kind of source that can be recognised and opened.
 pub trait Format: Sync {
@@ -35,7 +63,7 @@ pub trait Format: Sync {
     ///
     /// # Errors
     /// As [`detect`](Self::detect), and I/O errors.
-    fn open<'a>(&self, port: &'a Port, kit: Kit) -> Pending<'a, Result<Box<dyn Locked>>>;
+    fn open<'a>(&self, port: &'a Port, kit: Kit, options: OpenOptions) -> Pending<'a, Result<Box<dyn Locked>>>;
 }
 
 /// A source whose key is not open yet.
@@ -49,6 +77,11 @@ pub trait Locked {
 
     /// Number of keys that a passphrase could open.
     fn keys(&self) -> usize;
+
+    /// True if the source can be opened without any key, so no passphrase need be asked for.
+    fn is_plain(&self) -> bool {
+        false
+    }
 
     /// Opens a key with `passphrase`, then the index. Keys are tried in order; the first that opens wins.
     ///
@@ -65,19 +98,20 @@ pub trait Source {
     /// Findings made so far that have not been taken yet.
     fn take_notices(&self) -> Vec<Notice>;
 
-    /// The archives in order of time, or with `deleted` those marked as deleted.
+    /// The archives of this kind in order of time.
     ///
     /// An archive whose metadata cannot be read is listed with its error.
     ///
     /// # Errors
     /// I/O errors of the listing itself.
-    fn archives<'a>(&'a self, port: &'a Port, deleted: bool) -> Pending<'a, Result<Vec<Archive>>>;
+    fn archives<'a>(&'a self, port: &'a Port, which: Which) -> Pending<'a, Result<Vec<Archive>>>;
 
     /// The entries of one archive.
     fn catalog<'a>(&'a self, archive: &ArchiveState) -> Box<dyn Catalog + 'a>;
 
-    /// Where the chunk is stored according to the index.
-    fn locate(&self, id: &Id) -> Option<Extent>;
+    /// Where the chunk is stored according to the index. The extent may be longer than what is stored
+    /// there where only a bound is known.
+    fn locate(&self, chunk: &ChunkRef) -> Option<Extent>;
 
     /// Another place where the chunk is stored, after those of `failed` turned out damaged, or any place
     /// if the index does not know the chunk. Reads the store itself once if need be.
@@ -92,11 +126,26 @@ pub trait Source {
     /// Every indexed chunk with its place, in storage order.
     fn indexed(&self) -> Vec<(Id, Extent)>;
 
-    /// Objects whose name is the hash of their content, with that hash.
-    fn hashed_objects(&self) -> Vec<(String, Id)>;
+    /// Every stored object whose bytes can be checked without a key, with what checks them.
+    fn stored_objects(&self) -> StoredObjects<'_>;
 
     /// What workers open units with.
     fn opener(&self) -> Arc<dyn Opener>;
+}
+
+/// Names of stored objects with their audits, made one at a time.
+pub type StoredObjects<'a> = Box<dyn Iterator<Item = (String, Box<dyn Audit>)> + 'a>;
+
+/// Checks the bytes of one stored object, piece by piece, wherever a shell likes.
+pub trait Audit: Send {
+    /// Takes the next bytes.
+    fn update(&mut self, bytes: &[u8]);
+
+    /// The verdict, once all bytes were taken.
+    ///
+    /// # Errors
+    /// The first damage.
+    fn finish(self: Box<Self>) -> Result<()>;
 }
 
 /// What a catalog yields next.

@@ -1,7 +1,7 @@
 //! Sessions: finding the format of a source, and an archive by what the user typed.
 
 use crate::base::{Id, Kind, Result};
-use crate::formats::{FORMATS, Locked};
+use crate::formats::{FORMATS, Locked, OpenOptions};
 use crate::objects::Archive;
 use crate::platform::{Kit, Port};
 use alloc::{boxed::Box, string::String, vec::Vec};
@@ -10,10 +10,10 @@ use alloc::{boxed::Box, string::String, vec::Vec};
 ///
 /// # Errors
 /// `Unrecognised` if no format claims it, the refusal of the format that knows it, or I/O errors.
-pub async fn open(port: &Port, kit: Kit) -> Result<Box<dyn Locked>> {
+pub async fn open(port: &Port, kit: Kit, options: OpenOptions) -> Result<Box<dyn Locked>> {
     for format in FORMATS {
         if format.detect(port).await? {
-            return format.open(port, kit).await;
+            return format.open(port, kit, options).await;
         }
     }
     Err(Kind::Unrecognised.into())

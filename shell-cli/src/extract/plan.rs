@@ -334,7 +334,7 @@ impl<'a> Planner<'a> {
         for (chunk, reference) in entry.chunks().iter().enumerate().take(to).skip(from) {
             let place = offset;
             offset += u64::from(reference.size);
-            let mut at = self.opened.source.locate(&reference.id);
+            let mut at = self.opened.source.locate(reference);
             if self.opened.source.is_zeros(reference, at) {
                 pieces.push(Piece { chunk, offset: place, len: reference.size, source: PieceSource::Zeros });
                 continue;

@@ -291,7 +291,7 @@ impl Streamer<'_> {
 
     fn place(&mut self, chunk: &ChunkRef) -> Result<From> {
         let source = &self.opened.source;
-        let mut at = source.locate(&chunk.id);
+        let mut at = source.locate(chunk);
         if source.is_zeros(chunk, at) {
             return Ok(From::Zeros);
         }
@@ -432,7 +432,7 @@ impl Conductor<Decoders> for Streamer<'_> {
             if let Row::Chunk { chunk, from, .. } = row
                 && let From::Held(holder, _) = *from
             {
-                *from = match self.opened.source.locate(&chunk.id) {
+                *from = match self.opened.source.locate(chunk) {
                     Some(at) => From::Unit(builder.add(Unit::content(chunk, at))),
                     None => From::Nowhere,
                 };

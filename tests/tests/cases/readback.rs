@@ -7,6 +7,7 @@ use packtrain::opened::Opened;
 use packtrain::store::LocalStore;
 use packtrain::target::{Policy, Target};
 use packtrain_core::base::Secret;
+use packtrain_core::formats::Which;
 use packtrain_core::plan::select::Selection;
 use packtrain_tests::cases;
 use packtrain_tests::command::Call;
@@ -83,7 +84,7 @@ fn found(passphrase: &str, repo: &Path, archive: &str, out: &Path, jobs: usize) 
     let mut messages = Messages::new(Wishes { report: Some(file), ..Wishes::default() });
     let store = Arc::new(LocalStore::open(repo).expect("a repository"));
     let opened = Opened::with_passphrase(store, &Secret::new(passphrase.as_bytes().to_vec())).expect("it opens");
-    let archives = opened.drive(opened.source.archives(&opened.port, false)).expect("archives");
+    let archives = opened.drive(opened.source.archives(&opened.port, Which::Live)).expect("archives");
     let state =
         archives.iter().find(|known| known.id.to_hex() == archive).expect("it").state.clone().expect("readable");
     let target = Target::open(out, Policy::of_this_process()).expect("a target");

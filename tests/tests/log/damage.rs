@@ -8,6 +8,7 @@ use packtrain::opened::Opened;
 use packtrain::store::{LocalStore, Store};
 use packtrain::stream::sink::Concat;
 use packtrain_core::base::Secret;
+use packtrain_core::formats::Which;
 use packtrain_core::plan::select::Selection;
 use packtrain_tests::inside::settings;
 use packtrain_tests::writer::stage::in_time;
@@ -20,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 pub fn stream(store: Arc<dyn Store>, archive: &str, settings: Settings) -> (u8, Vec<u8>) {
     in_time(|| {
         let opened = Opened::with_passphrase(store, &Secret::new(Vec::new())).unwrap();
-        let archives = opened.drive(opened.source.archives(&opened.port, false)).unwrap();
+        let archives = opened.drive(opened.source.archives(&opened.port, Which::Live)).unwrap();
         let state = archives.iter().find(|known| known.id.to_hex() == archive).unwrap().state.as_ref().unwrap();
         let mut out = Vec::new();
         let mut messages = Messages::new(Wishes::default());

@@ -35,19 +35,9 @@ impl Keys {
         self.suite
     }
 
-    /// The chunk id of `plain` (borg2.md section 4).
-    pub fn chunk_id(&self, plain: &[u8]) -> Id {
-        self.id_key.mac(&[plain]).into()
-    }
-
-    /// The chunk id of `size` zero bytes.
-    pub fn zeros_id(&self, size: u32) -> Id {
-        const BLOCK: usize = 64 << 10;
-        static ZEROS: [u8; BLOCK] = [0; BLOCK];
-        let size = size as usize;
-        let mut parts: Vec<&[u8]> = alloc::vec![&ZEROS; size / BLOCK];
-        parts.extend(ZEROS.get(..size % BLOCK));
-        self.id_key.mac(&parts).into()
+    /// The chunk id of the concatenation of `parts` (borg2.md section 4).
+    pub fn chunk_id(&self, parts: &[&[u8]]) -> Id {
+        self.id_key.mac(parts).into()
     }
 
     /// True if `plain` hashes to `id`.

@@ -2,10 +2,11 @@
 
 use crate::base::{Check, Denied, Error, Id, Result, Secret, Unsupported};
 use crate::crypto::{Aead, AeadKind, Argon2Params, Argon2Variant, argon2};
+pub use crate::formats::common::keyfile::belongs_to;
+use crate::formats::common::keyfile::sealed;
 use crate::formats::common::msgpack::{Flaw, Reader};
-use alloc::{string::String, vec::Vec};
-use base64ct::{Base64, Encoding};
-use zeroize::{Zeroize, Zeroizing};
+use alloc::vec::Vec;
+use zeroize::Zeroizing;
 
 /// Longest sealed inner map accepted, bytes (borg2.md 15.1).
 const SEALED_MAX: usize = 4096;
@@ -29,27 +30,13 @@ pub struct KeyMaterial {
     pub id_key: Zeroizing<[u8; 32]>,
 }
 
-/// True if `text` is a key of the repository `id`: it starts with `BORG_KEY` and that id.
-pub fn belongs_to(text: &[u8], id: &Id) -> bool {
-    text.trim_ascii_start()
-        .strip_prefix(b"BORG_KEY ")
-        .and_then(|rest| rest.get(..64))
-        .and_then(Id::from_hex)
-        .is_some_and(|named| named == *id)
-}
-
 impl SealedKey {
     /// Parses the text form: a line `BORG_KEY <id>`, then base64 lines.
     ///
     /// # Errors
     /// `Key` if malformed, `Unsupported` for another version or wrapping.
     pub fn parse(text: &[u8]) -> Result<Self> {
-        let text = core::str::from_utf8(text).map_err(|_| Check::Key)?;
-        let (_, base64) = text.trim().split_once('\n').ok_or(Check::Key)?;
-        let mut joined: String = base64.split_ascii_whitespace().collect();
-        let decoded = Base64::decode_vec(&joined).map_err(|_| Error::from(Check::Key));
-        joined.zeroize();
-        Self::from_map(&decoded?)
+        Self::from_map(&sealed(text)?)
     }
 
     fn from_map(bytes: &[u8]) -> Result<Self> {

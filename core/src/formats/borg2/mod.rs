@@ -3,10 +3,9 @@
 //! Read: every suite, key place and compression. Refused by name: other versions (the older
 //! betas) and Borg 1.x. The format note calls the layers store, pack, object, envelope; here
 //! they are [`repository`], [`scan`], [`object`] and [`envelope`], with [`config`], [`keys`],
-//! [`index`], [`archive`] and [`catalog`] beside them.
+//! [`index`] and [`archive`] beside them.
 
 pub mod archive;
-pub mod catalog;
 pub mod config;
 pub mod envelope;
 pub mod index;
@@ -17,7 +16,7 @@ pub mod scan;
 pub mod suite;
 
 use crate::base::{Check, Denied, Error, Id, Kind, Result, Secret, Unsupported, limits};
-use crate::formats::{Format, Locked, Source};
+use crate::formats::{Format, Locked, OpenOptions, Source};
 use crate::platform::{Kit, Pending, Port};
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use config::Config;
@@ -39,7 +38,7 @@ impl Format for Borg2 {
         Box::pin(recognise(port))
     }
 
-    fn open<'a>(&self, port: &'a Port, kit: Kit) -> Pending<'a, Result<Box<dyn Locked>>> {
+    fn open<'a>(&self, port: &'a Port, kit: Kit, _options: OpenOptions) -> Pending<'a, Result<Box<dyn Locked>>> {
         Box::pin(async move {
             let bytes = port.load(CONFIG, "config size", limits::CONFIG_MAX).await?;
             let config = Config::parse(&bytes).map_err(|error| error.in_object(CONFIG))?;
@@ -73,7 +72,11 @@ async fn recognise(port: &Port) -> Result<bool> {
         Some(Some(_)) => {
             // Borg 1.x keeps its config in one file and its segments in `data`.
             let borg1 = port.stat("data").await? == Some(None);
-            return if borg1 { Err(Unsupported::Format("Borg 1.x").into()) } else { Ok(false) };
+            return if borg1 && cfg!(not(feature = "borg1")) {
+                Err(Unsupported::Format("Borg 1.x").into())
+            } else {
+                Ok(false)
+            };
         }
         Some(None) => {}
         None => return Ok(false),

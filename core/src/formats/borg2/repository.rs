@@ -1,32 +1,27 @@
 //! An opened repository: its index, archives and objects.
 
 use super::archive;
-use super::catalog::ItemStream;
 use super::config::Config;
 use super::envelope::{Keys, Sessions, hashed_context};
-use super::index::{Index, Slot, parse_fragment};
+use super::index::parse_fragment;
 use super::object::{ObjectOpener, pack_name};
 use super::scan::{self, Found};
 use crate::base::{Error, Id, Kind, Result, limits};
-use crate::formats::{Catalog, Source};
+use crate::formats::common::audit::NamedByHash;
+use crate::formats::common::index::{Index, Slot};
+use crate::formats::common::item::Dialect;
+use crate::formats::common::stream::{ItemStream, StreamStore};
+use crate::formats::common::zeros::Zeros;
+use crate::formats::{Audit, Catalog, Source, StoredObjects, Which};
 use crate::objects::{Archive, ArchiveState, ChunkRef, Extent, Fact, Notice, Role, Unit};
 use crate::platform::{Kit, Opener, Pending, Port, Scratch};
-use alloc::{boxed::Box, collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 use core::cell::RefCell;
 
 /// Present while the fragments cannot be trusted (borg2.md 9.3).
 const INVALID_MARKER: &str = "cache/chunkindex-invalid";
 /// Attempts at a listing that changes under our hands.
 const ATTEMPTS: usize = 3;
-/// Chunks of zeros are looked for among chunks of at least this many bytes...
-const ZEROS_MIN: u32 = 64 << 10;
-/// ...in whole blocks of this size, as holes are cut,
-const ZEROS_BLOCK: u32 = 4096;
-/// ...and among chunks that compressed at least this well.
-const ZEROS_RATIO: u32 = 50;
-/// Sizes whose zero chunk id is remembered.
-const ZEROS_KNOWN: usize = 256;
-
 /// A Borg 2 repository with its key open.
 pub struct Repository {
     config: Config,
@@ -41,7 +36,7 @@ pub struct Repository {
     notices: RefCell<Vec<Notice>>,
     /// Everything the packs hold, sorted by id, once a scan was needed.
     scanned: RefCell<Option<Arc<Vec<Slot>>>>,
-    zeros: RefCell<BTreeMap<u32, Id>>,
+    zeros: Zeros,
 }
 
 impl Repository {
@@ -64,7 +59,7 @@ impl Repository {
             scratch: RefCell::new(Scratch::new(kit)),
             notices: RefCell::default(),
             scanned: RefCell::default(),
-            zeros: RefCell::default(),
+            zeros: Zeros::default(),
         };
         for text in strange {
             repository.note(false, text);
@@ -140,7 +135,7 @@ impl Repository {
                 match number.filter(|_| len <= limits::OBJECT_MAX) {
                     Some(number) => {
                         last = Some((pack, number));
-                        slots.push(Slot { id, pack: number, offset, len });
+                        slots.push(Slot { id, object: number, offset, len });
                     }
                     None => unknown += 1,
                 }
@@ -165,7 +160,7 @@ impl Repository {
                 match found {
                     Found::Object { id, offset, len } => {
                         if let Ok(offset) = u32::try_from(offset) {
-                            slots.push(Slot { id, pack: number, offset, len });
+                            slots.push(Slot { id, object: number, offset, len });
                         }
                     }
                     Found::Gap { offset, len } => {
@@ -248,6 +243,23 @@ impl Repository {
     }
 }
 
+impl StreamStore for Repository {
+    fn dialect(&self) -> Dialect {
+        Dialect::Borg2
+    }
+
+    fn list<'a>(&'a self, port: &'a Port, id: Id) -> Pending<'a, Result<Vec<Id>>> {
+        Box::pin(async move {
+            let plain = self.fetch(port, id, Role::List).await?;
+            archive::parse_list(&plain).map_err(|error| error.of_chunk(id))
+        })
+    }
+
+    fn chunk<'a>(&'a self, port: &'a Port, id: Id) -> Pending<'a, Result<Vec<u8>>> {
+        Box::pin(self.fetch(port, id, Role::Stream))
+    }
+}
+
 impl Source for Repository {
     fn facts(&self) -> Vec<Fact> {
         let suite = self.config.suite;
@@ -272,16 +284,21 @@ impl Source for Repository {
         self.notices.take()
     }
 
-    fn archives<'a>(&'a self, port: &'a Port, deleted: bool) -> Pending<'a, Result<Vec<Archive>>> {
-        Box::pin(self.read_archives(port, deleted))
+    fn archives<'a>(&'a self, port: &'a Port, which: Which) -> Pending<'a, Result<Vec<Archive>>> {
+        match which {
+            Which::Live => Box::pin(self.read_archives(port, false)),
+            Which::Deleted => Box::pin(self.read_archives(port, true)),
+            // Checkpoints are archives like others, and nothing lists archives but their names.
+            Which::Checkpoints | Which::Lost => Box::pin(core::future::ready(Ok(Vec::new()))),
+        }
     }
 
     fn catalog<'a>(&'a self, archive: &ArchiveState) -> Box<dyn Catalog + 'a> {
         Box::new(ItemStream::new(self, &archive.roots))
     }
 
-    fn locate(&self, id: &Id) -> Option<Extent> {
-        self.index.find(id).map(Slot::extent)
+    fn locate(&self, chunk: &ChunkRef) -> Option<Extent> {
+        self.index.find(&chunk.id).map(Slot::extent)
     }
 
     fn relocate<'a>(&'a self, port: &'a Port, id: Id, failed: &'a [Extent]) -> Pending<'a, Result<Option<Extent>>> {
@@ -289,16 +306,7 @@ impl Source for Repository {
     }
 
     fn is_zeros(&self, chunk: &ChunkRef, at: Option<Extent>) -> bool {
-        let whole_blocks = chunk.size >= ZEROS_MIN && chunk.size.is_multiple_of(ZEROS_BLOCK);
-        let packed_well = at.is_none_or(|at| at.len < chunk.size / ZEROS_RATIO);
-        if !whole_blocks && !packed_well {
-            return false;
-        }
-        let mut known = self.zeros.borrow_mut();
-        if known.len() >= ZEROS_KNOWN && !known.contains_key(&chunk.size) {
-            known.clear();
-        }
-        *known.entry(chunk.size).or_insert_with(|| self.keys.zeros_id(chunk.size)) == chunk.id
+        self.zeros.is_zeros(chunk, at, |parts| self.keys.chunk_id(parts))
     }
 
     fn indexed(&self) -> Vec<(Id, Extent)> {
@@ -307,11 +315,12 @@ impl Source for Repository {
         all
     }
 
-    fn hashed_objects(&self) -> Vec<(String, Id)> {
+    fn stored_objects(&self) -> StoredObjects<'_> {
         let flat = |folder: &'static str| move |id: &Id| (format!("{folder}/{id}"), *id);
         let keys = self.key_objects.iter().map(flat("keys"));
         let fragments = self.fragments.iter().map(flat("index"));
-        keys.chain(fragments).chain(self.packs.iter().map(|id| (pack_name(id), *id))).collect()
+        let all = keys.chain(fragments).chain(self.packs.iter().map(|id| (pack_name(id), *id)));
+        Box::new(all.map(|(name, id)| (name, Box::new(NamedByHash::new(id)) as Box<dyn Audit>)))
     }
 
     fn opener(&self) -> Arc<dyn Opener> {

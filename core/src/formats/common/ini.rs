@@ -1,8 +1,9 @@
 //! The small dialect of INI files that Borg's repository config is written in.
 //!
 //! Python's configparser rules as far as they matter (borg2.md section 3): `#` and `;` start
-//! comment lines, `=` or `:` separates, keys are case-insensitive, values trimmed, CRLF works,
-//! unknown sections and keys are ignored, a key twice in a section is an error.
+//! comment lines, `=` or `:` separates, keys are case-insensitive, values trimmed, CRLF works, a line
+//! that starts with whitespace continues the value before it (borg1.md 2.2), unknown sections and keys
+//! are ignored, a key twice in a section is an error.
 
 use alloc::{string::String, vec::Vec};
 
@@ -11,10 +12,21 @@ pub fn section(text: &[u8], wanted: &str) -> Option<Vec<(String, String)>> {
     let text = core::str::from_utf8(text).ok()?;
     let mut pairs: Option<Vec<(String, String)>> = None;
     let mut inside = false;
-    for line in text.lines().map(str::trim) {
+    // A value that an indented line can continue.
+    let mut open = false;
+    for whole in text.lines() {
+        let line = whole.trim();
         if line.is_empty() || line.starts_with(['#', ';']) {
             continue;
         }
+        if open && whole.starts_with([' ', '\t']) {
+            if let Some((_, value)) = pairs.as_mut().filter(|_| inside).and_then(|pairs| pairs.last_mut()) {
+                value.push('\n');
+                value.push_str(line);
+            }
+            continue;
+        }
+        open = false;
         if let Some(rest) = line.strip_prefix('[') {
             inside = rest.strip_suffix(']')? == wanted;
             if inside && pairs.is_some() {
@@ -26,6 +38,7 @@ pub fn section(text: &[u8], wanted: &str) -> Option<Vec<(String, String)>> {
             continue;
         }
         let (key, value) = line.split_once(['=', ':'])?;
+        open = true;
         let key = key.trim().to_ascii_lowercase();
         if inside {
             let pairs = pairs.as_mut()?;
@@ -54,6 +67,13 @@ mod tests {
         assert_eq!(value(&pairs, "version"), Some("5"));
         assert_eq!(value(&pairs, "id"), Some("ab"));
         assert_eq!(value(&pairs, "x"), None);
+    }
+
+    #[test]
+    fn indented_lines_continue_a_value() {
+        let text = b"[x]\na = 1\n\t2=\n[repository]\n  id = ab\n\tcd==\n # c\n\tef\nversion = 1\n";
+        let pairs = section(text, "repository").unwrap();
+        assert_eq!((value(&pairs, "id"), value(&pairs, "version")), (Some("ab\ncd==\nef"), Some("1")));
     }
 
     #[test]

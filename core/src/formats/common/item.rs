@@ -1,4 +1,4 @@
-//! Borg's item maps: one archive entry each (borg2.md section 12, shared with Borg 1.x).
+//! Borg's item maps: one archive entry each (borg1.md section 12, borg2.md section 12).
 
 use super::msgpack::{Flaw, Read, Reader};
 use crate::base::limits;
@@ -8,11 +8,37 @@ use alloc::{boxed::Box, string::String, vec::Vec};
 /// Largest sum of one item's extended attributes, bytes (borg2.md 15.2).
 const XATTRS_MAX: usize = 16 << 20;
 
+/// Whose items they are: what is written alike is read alike, the rest by its dialect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// Borg 1.x: times as integers, hard links by path.
+    Borg1 {
+        /// Whether parts of interrupted files are entries of their own (borg1.md 12.7).
+        parts: bool,
+    },
+    /// Borg 2: times as timestamps, hard links by group.
+    Borg2,
+}
+
+/// How an entry is linked to others by their paths. Always single in Borg 2, whose entries carry
+/// their group themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// No other item refers to it.
+    Single,
+    /// Later items refer to it by its path.
+    First,
+    /// Its writer did not say whether later items refer to it.
+    Unknown,
+    /// It is another name of what is at this path, in canonical form.
+    To(Vec<u8>),
+}
+
 /// What one item map turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// An entry to list and restore.
-    Entry(Box<Entry>),
+    /// An entry to list and restore, and how it is linked.
+    Entry(Box<Entry>, Link),
     /// A well-formed item that must not be restored: an unsafe path or an unknown type.
     Refused {
         /// The raw path as stored.
@@ -34,22 +60,25 @@ struct Fields {
     source: Option<Vec<u8>>,
     rdev: u64,
     part: bool,
+    /// The chunks before a repair put zeros in the place of lost ones (borg1.md 12.8).
+    healthy: Option<Vec<ChunkRef>>,
+    master: Option<bool>,
 }
 
 /// Reads one item from the front of `bytes`; the number of bytes it takes comes back with it.
 ///
 /// # Errors
 /// [`Flaw::Short`] if the map continues beyond `bytes`, [`Flaw::Malformed`] if it is no item.
-pub fn parse(bytes: &[u8]) -> Read<(Item, usize)> {
+pub fn parse(bytes: &[u8], dialect: Dialect) -> Read<(Item, usize)> {
     let mut reader = Reader::new(bytes);
     let pairs = reader.map()?;
     let mut entry = blank();
     let mut fields = Fields::default();
     for _ in 0..pairs {
         let key = reader.bytes()?;
-        field(key, &mut reader, &mut fields, &mut entry)?;
+        field(key, &mut reader, dialect, &mut fields, &mut entry)?;
     }
-    finish(fields, entry).map(|item| (item, reader.position()))
+    finish(fields, dialect, entry).map(|item| (item, reader.position()))
 }
 
 fn blank() -> Box<Entry> {
@@ -75,7 +104,11 @@ fn blank() -> Box<Entry> {
     })
 }
 
-fn field(key: &[u8], reader: &mut Reader<'_>, fields: &mut Fields, entry: &mut Entry) -> Read<()> {
+fn field(key: &[u8], reader: &mut Reader<'_>, dialect: Dialect, fields: &mut Fields, entry: &mut Entry) -> Read<()> {
+    let time = match dialect {
+        Dialect::Borg1 { .. } => nanoseconds,
+        Dialect::Borg2 => timestamp,
+    };
     match key {
         b"path" => fields.path = Some(text(reader)?),
         b"mode" => fields.mode = Some(reader.int()?),
@@ -106,6 +139,8 @@ fn field(key: &[u8], reader: &mut Reader<'_>, fields: &mut Fields, entry: &mut E
             fields.part = true;
             reader.skip()?;
         }
+        b"chunks_healthy" if dialect != Dialect::Borg2 => fields.healthy = optional(reader, chunks)?,
+        b"hardlink_master" if dialect != Dialect::Borg2 => fields.master = optional(reader, Reader::bool)?,
         _ => reader.skip()?,
     }
     Ok(())
@@ -129,8 +164,16 @@ fn blob(reader: &mut Reader<'_>) -> Read<Vec<u8>> {
     capped(reader, limits::XATTR_MAX)
 }
 
-fn time(reader: &mut Reader<'_>) -> Read<Time> {
+fn timestamp(reader: &mut Reader<'_>) -> Read<Time> {
     reader.timestamp().map(|(seconds, nanos)| Time { seconds, nanos })
+}
+
+/// A time as a number of nanoseconds, clamped to what a [`Time`] holds (borg1.md 12.2).
+fn nanoseconds(reader: &mut Reader<'_>) -> Read<Time> {
+    const SECOND: i128 = 1_000_000_000;
+    let nanos = reader.big_int()?;
+    let seconds = nanos.div_euclid(SECOND).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    Ok(Time { seconds, nanos: nanos.rem_euclid(SECOND) as u32 })
 }
 
 fn chunks(reader: &mut Reader<'_>) -> Read<Vec<ChunkRef>> {
@@ -181,14 +224,32 @@ fn pairs<'a, T>(reader: &mut Reader<'a>, mut read: impl FnMut(&mut Reader<'a>) -
     Ok(list)
 }
 
-fn finish(fields: Fields, mut entry: Box<Entry>) -> Read<Item> {
-    let Fields { path, mode, chunks, target, source, rdev, part } = fields;
+fn finish(fields: Fields, dialect: Dialect, mut entry: Box<Entry>) -> Read<Item> {
+    let Fields { path, mode, chunks, target, mut source, rdev, part, healthy, master } = fields;
     let stored = path.ok_or(Flaw::Malformed)?;
-    if part {
+    if part && dialect != (Dialect::Borg1 { parts: true }) {
         return Ok(Item::Part);
     }
+    let chunks = restored(chunks, healthy);
     // Without a mode only content can tell what it is.
     let mode = mode.unwrap_or(if chunks.is_some() { 0o100_600 } else { 0o040_700 });
+    let mut link = Link::Single;
+    if let (Dialect::Borg1 { .. }, 0o100_000 | 0o010_000 | 0o020_000 | 0o060_000) = (dialect, mode & 0o170_000) {
+        link = match (source.take().map(|first| normalise(&first)), master) {
+            (Some(Ok(first)), _) => Link::To(first),
+            (Some(Err(_)), _) => {
+                return Ok(Item::Refused { path: stored, why: "the hard link leads to no valid path" });
+            }
+            (None, Some(true)) => Link::First,
+            (None, Some(false)) => Link::Single,
+            (None, None) => Link::Unknown,
+        };
+    }
+    if dialect != Dialect::Borg2 {
+        // Numbers below zero stand for unknown ones, and Borg restores them as zero (borg1.md 12.2).
+        entry.uid = entry.uid.map(|uid| uid.max(0));
+        entry.gid = entry.gid.map(|gid| gid.max(0));
+    }
     let kind = match mode & 0o170_000 {
         0o100_000 => EntryKind::File(chunks),
         0o040_000 => EntryKind::Directory,
@@ -206,15 +267,28 @@ fn finish(fields: Fields, mut entry: Box<Entry>) -> Read<Item> {
             entry.path = path;
             entry.kind = kind;
             entry.mode = mode & 0o7777;
-            Ok(Item::Entry(entry))
+            Ok(Item::Entry(entry, link))
         }
         Err(why) => Ok(Item::Refused { path: stored, why }),
     }
 }
 
+/// The chunks that a file had before a repair, where those are known and fit: what is still lost
+/// is then met as a missing chunk and named, what came back is used (borg1.md 12.8).
+fn restored(chunks: Option<Vec<ChunkRef>>, healthy: Option<Vec<ChunkRef>>) -> Option<Vec<ChunkRef>> {
+    let sizes = |list: &[ChunkRef]| list.iter().map(|chunk| chunk.size).collect::<Vec<_>>();
+    match (chunks, healthy) {
+        (Some(chunks), Some(healthy)) if sizes(&chunks) == sizes(&healthy) => Some(healthy),
+        (chunks, _) => chunks,
+    }
+}
+
 /// The stored path in canonical form: no leading slash, no `.` and no empty components (as Borg
 /// reads it, borg2.md 12.1); `.` for the root itself.
-fn normalise(stored: &[u8]) -> Result<Vec<u8>, &'static str> {
+///
+/// # Errors
+/// Why no entry can have this path.
+pub fn normalise(stored: &[u8]) -> Result<Vec<u8>, &'static str> {
     if stored.is_empty() {
         return Err("the path is empty");
     }
@@ -299,10 +373,10 @@ mod tests {
             (b"", None),
             (b"a\0b", None),
         ] {
-            let (item, used) = parse(&file(path)).unwrap();
+            let (item, used) = parse(&file(path), Dialect::Borg2).unwrap();
             assert_eq!(used, file(path).len());
             match (item, expected) {
-                (Item::Entry(entry), Some(expected)) => assert_eq!(entry.path, expected),
+                (Item::Entry(entry, _), Some(expected)) => assert_eq!(entry.path, expected),
                 (Item::Refused { path: stored, .. }, None) => assert_eq!(stored, path),
                 (item, _) => panic!("{}: {item:?}", path.escape_ascii()),
             }
@@ -312,9 +386,9 @@ mod tests {
     #[test]
     fn a_file_without_chunks_is_not_an_empty_file() {
         let lost = encode(&[("mode", &uint(0o100_644)), ("path", &string(b"f"))]);
-        let Item::Entry(entry) = parse(&lost).unwrap().0 else { panic!() };
+        let Item::Entry(entry, _) = parse(&lost, Dialect::Borg2).unwrap().0 else { panic!() };
         assert_eq!(entry.kind, EntryKind::File(None));
-        let Item::Entry(entry) = parse(&file(b"f")).unwrap().0 else { panic!() };
+        let Item::Entry(entry, _) = parse(&file(b"f"), Dialect::Borg2).unwrap().0 else { panic!() };
         assert_eq!(entry.kind, EntryKind::File(Some(Vec::new())));
     }
 
@@ -328,20 +402,96 @@ mod tests {
             ("user", &[0xc0]),
             ("zz", &[0x81, 0xa1, 0xff, 0x93, 1, 2, 3]),
         ]);
-        let Item::Entry(entry) = parse(&odd).unwrap().0 else { panic!() };
+        let Item::Entry(entry, _) = parse(&odd, Dialect::Borg2).unwrap().0 else { panic!() };
         assert_eq!((entry.kind, entry.user), (EntryKind::Symlink(b"t".to_vec()), None));
         let part = encode(&[("part", &[1]), ("path", &string(b"p"))]);
-        assert_eq!(parse(&part).unwrap().0, Item::Part);
+        assert_eq!(parse(&part, Dialect::Borg2).unwrap().0, Item::Part);
         let socket = encode(&[("mode", &uint(0o140_777)), ("path", &string(b"s"))]);
-        assert!(matches!(parse(&socket).unwrap().0, Item::Refused { .. }));
-        assert_eq!(parse(&encode(&[("mode", &uint(1))])), Err(Flaw::Malformed));
+        assert!(matches!(parse(&socket, Dialect::Borg2).unwrap().0, Item::Refused { .. }));
+        assert_eq!(parse(&encode(&[("mode", &uint(1))]), Dialect::Borg2), Err(Flaw::Malformed));
+    }
+
+    const BORG1: Dialect = Dialect::Borg1 { parts: false };
+
+    fn borg1(pairs: &[(&str, &[u8])]) -> (Entry, Link) {
+        match parse(&encode(pairs), BORG1) {
+            Ok((Item::Entry(entry, link), _)) => (*entry, link),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn chunk(id: u8, size: u64) -> Vec<u8> {
+        // An id in the old raw family, a size, a stored size.
+        [&[0x93, 0xda, 0, 32][..], &[id; 32], &uint(size), &uint(9)].concat()
+    }
+
+    #[test]
+    fn times_of_borg1_are_integers_of_any_size() {
+        let time =
+            |value: &[u8]| borg1(&[("mode", &uint(0o040_755)), ("path", &string(b"d")), ("mtime", value)]).0.mtime;
+        assert_eq!(time(&uint(1_500_000_000_000_000_007)), Some(Time { seconds: 1_500_000_000, nanos: 7 }));
+        assert_eq!(time(&[0xff]), Some(Time { seconds: -1, nanos: 999_999_999 }));
+        // Beyond 63 bits: a byte string, little-endian, signed.
+        let large = [&[0xa9][..], &(1i128 << 64).to_le_bytes()[..9]].concat();
+        assert_eq!(time(&large), Some(Time { seconds: 18_446_744_073, nanos: 709_551_616 }));
+        assert_eq!(time(&[0xa2, 0x18, 0xfc]), Some(Time { seconds: -1, nanos: 999_999_000 }));
+        assert_eq!(time(&string(&[0xff; 40])), Some(Time { seconds: -1, nanos: 999_999_999 }));
+        let huge = [&[0x7f; 40][..]].concat();
+        assert_eq!(time(&string(&huge)).map(|time| time.seconds), Some(i64::MAX));
+        assert_eq!(time(&[0xc0]), None);
+    }
+
+    #[test]
+    fn hard_links_of_borg1_go_by_path() {
+        let file = |more: &[(&str, &[u8])]| {
+            let (mode, path) = (uint(0o100_644), string(b"a/b"));
+            borg1(&[&[("mode", &mode[..]), ("path", &path[..])], more].concat())
+        };
+        assert_eq!(file(&[("source", &string(b"./a//c"))]).1, Link::To(b"a/c".to_vec()));
+        assert_eq!(file(&[("chunks", &[0x90]), ("hardlink_master", &[0xc3])]).1, Link::First);
+        assert_eq!(file(&[("chunks", &[0x90]), ("hardlink_master", &[0xc2])]).1, Link::Single);
+        assert_eq!(file(&[("chunks", &[0x90])]).1, Link::Unknown);
+        let symlink = borg1(&[("mode", &uint(0o120_777)), ("path", &string(b"l")), ("source", &string(b"../x"))]);
+        assert_eq!((symlink.0.kind, symlink.1), (EntryKind::Symlink(b"../x".to_vec()), Link::Single));
+        let pipe = borg1(&[("mode", &uint(0o010_644)), ("path", &string(b"p")), ("source", &string(b"q"))]);
+        assert_eq!((pipe.0.kind, pipe.1), (EntryKind::Fifo, Link::To(b"q".to_vec())));
+        let away = encode(&[("mode", &uint(0o100_644)), ("path", &string(b"f")), ("source", &string(b"../f"))]);
+        assert!(matches!(parse(&away, BORG1).unwrap().0, Item::Refused { .. }));
+    }
+
+    #[test]
+    fn old_forms_of_borg1() {
+        let list = [&[0x92][..], &chunk(1, 5), &chunk(2, 6)].concat();
+        let healthy = [&[0x92][..], &chunk(3, 5), &chunk(2, 6)].concat();
+        let short = [&[0x91][..], &chunk(3, 5)].concat();
+        let file = |healthy: &[u8]| {
+            let (entry, _) = borg1(&[
+                ("acl", &[0xc0]),
+                ("chunks", &list),
+                ("chunks_healthy", healthy),
+                ("gid", &[0xff]),
+                ("mode", &uint(0o100_644)),
+                ("path", &string(b"\xff")),
+                ("user", &string(b"\xfe")),
+                ("xattrs", &[&[0x81][..], &string(b"user.x"), &[0xc0]].concat()),
+            ]);
+            entry
+        };
+        let entry = file(&healthy);
+        assert_eq!(entry.chunks().iter().map(|chunk| chunk.id.0[0]).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(file(&short).chunks()[0].id.0[0], 1);
+        assert_eq!((entry.uid, entry.gid, entry.user, entry.group), (None, Some(0), Some(b"\xfe".to_vec()), None));
+        assert_eq!((entry.path, entry.xattrs), (b"\xff".to_vec(), alloc::vec![(b"user.x".to_vec(), Vec::new())]));
+        let part = encode(&[("chunks", &[0x90]), ("part", &[1]), ("path", &string(b"p"))]);
+        assert_eq!(parse(&part, BORG1).unwrap().0, Item::Part);
+        assert!(matches!(parse(&part, Dialect::Borg1 { parts: true }).unwrap().0, Item::Entry(..)));
     }
 
     #[test]
     fn cut_anywhere_is_short() {
         let whole = file(b"some/path");
         for cut in 0..whole.len() {
-            assert_eq!(parse(&whole[..cut]), Err(Flaw::Short), "{cut}");
+            assert_eq!(parse(&whole[..cut], Dialect::Borg2), Err(Flaw::Short), "{cut}");
         }
         assert!(may_start(&whole));
         assert!(!may_start(b"chunks") && !may_start(&[0x81, 0xa1, b'X', 0]) && !may_start(&[0x80]));
@@ -350,7 +500,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_end_in_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..96)) {
-            let _ = parse(&bytes);
+            let _ = parse(&bytes, Dialect::Borg2);
+            let _ = parse(&bytes, Dialect::Borg1 { parts: true });
             let _ = may_start(&bytes);
         }
     }

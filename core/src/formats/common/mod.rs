@@ -1,5 +1,11 @@
-//! What several formats share: MessagePack, and Borg's item maps.
+//! What several formats share: record encodings, the item stream, the chunk index.
 
+pub mod audit;
+pub mod index;
 pub mod ini;
 pub mod item;
+pub mod keyfile;
 pub mod msgpack;
+pub mod stream;
+pub mod time;
+pub mod zeros;

@@ -121,6 +121,35 @@ impl<'a> Reader<'a> {
         T::try_from(self.wide()?).map_err(|_| Flaw::Malformed)
     }
 
+    /// An integer of any size: one within 64 bits, or a byte string that holds it in little-endian two's
+    /// complement (borg1.md 12.2). What 128 bits cannot hold becomes their smallest or largest value.
+    pub fn big_int(&mut self) -> Read<i128> {
+        let marker = self.0.peek().ok_or(Flaw::Short)?;
+        if !matches!(marker, 0xa0..=0xbf | 0xc4..=0xc6 | 0xd9..=0xdb) {
+            return self.wide();
+        }
+        let bytes = self.bytes()?;
+        let fill = if bytes.last().is_some_and(|last| last & 0x80 != 0) { 0xff } else { 0 };
+        let mut low = [fill; 16];
+        low.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        let value = i128::from_le_bytes(low);
+        let beyond = bytes.get(16..).unwrap_or(&[]).iter().any(|byte| *byte != fill) || (value < 0) != (fill != 0);
+        Ok(match (beyond, fill) {
+            (false, _) => value,
+            (true, 0) => i128::MAX,
+            (true, _) => i128::MIN,
+        })
+    }
+
+    /// A boolean.
+    pub fn bool(&mut self) -> Read<bool> {
+        match self.byte()? {
+            0xc2 => Ok(false),
+            0xc3 => Ok(true),
+            _ => Err(Flaw::Malformed),
+        }
+    }
+
     /// Consumes a nil if one is next.
     pub fn nil(&mut self) -> bool {
         let next = self.0.peek() == Some(0xc0);

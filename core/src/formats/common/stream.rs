@@ -1,19 +1,53 @@
-//! The entries of an archive: a stream of item maps cut into chunks anywhere (borg2.md 11.3).
+//! The entries of an archive: a stream of item maps cut into chunks anywhere (borg1.md 12.1,
+//! borg2.md 11.3). Damage costs the items it touches; the next whole item is found again.
 
-use super::archive::parse_list;
-use super::repository::Repository;
+use super::item::{self, Dialect, Item, Link};
+use super::msgpack::Flaw;
 use crate::base::{Check, Error, Id, Kind, Result, limits};
-use crate::formats::common::item::{self, Item};
-use crate::formats::common::msgpack::Flaw;
 use crate::formats::{Catalog, Listed};
-use crate::objects::Role;
+use crate::objects::Entry;
 use crate::platform::{Pending, Port};
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 
+/// Where a stream comes from: a repository that opens metadata by id.
+pub trait StreamStore {
+    /// The dialect of its items.
+    fn dialect(&self) -> Dialect;
+
+    /// The ids of stream chunks that the list `id` holds, in order.
+    ///
+    /// # Errors
+    /// Damage of the list, or I/O errors.
+    fn list<'a>(&'a self, port: &'a Port, id: Id) -> Pending<'a, Result<Vec<Id>>>;
+
+    /// The plaintext of one stream chunk.
+    ///
+    /// # Errors
+    /// Damage of the chunk, or I/O errors.
+    fn chunk<'a>(&'a self, port: &'a Port, id: Id) -> Pending<'a, Result<Vec<u8>>>;
+}
+
+/// What comes next in a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// An entry, and how it is linked.
+    Entry(Box<Entry>, Link),
+    /// An item that must not be restored, with the raw path and the reason.
+    Refused {
+        /// Raw path as stored.
+        path: Vec<u8>,
+        /// Why.
+        why: &'static str,
+    },
+    /// Items are lost here; more may follow.
+    Gap(Error),
+}
+
 /// Walks the item stream of one archive. Holds one list of chunk ids and the bytes of one item
-/// more than a chunk, whatever the size of the archive.
+/// more than a chunk, whatever the size of the archive. A clone walks on from the same place.
+#[derive(Clone)]
 pub struct ItemStream<'a> {
-    repository: &'a Repository,
+    store: &'a dyn StreamStore,
     /// Lists of stream chunk ids, still to be fetched.
     lists: VecDeque<Id>,
     /// Stream chunks of the current list, still to be fetched.
@@ -39,9 +73,9 @@ const FULL_LOOKS: usize = 16;
 
 impl<'a> ItemStream<'a> {
     /// The stream behind an archive's top-level lists.
-    pub fn new(repository: &'a Repository, roots: &[Id]) -> Self {
+    pub fn new(store: &'a dyn StreamStore, roots: &[Id]) -> Self {
         Self {
-            repository,
+            store,
             lists: roots.iter().copied().collect(),
             chunks: VecDeque::new(),
             buffer: Vec::new(),
@@ -53,21 +87,25 @@ impl<'a> ItemStream<'a> {
         }
     }
 
-    async fn step(&mut self, port: &Port) -> Result<Option<Listed>> {
+    /// What comes next, or `None` at the end.
+    ///
+    /// # Errors
+    /// Only I/O errors; damage is a [`Step::Gap`].
+    pub async fn step(&mut self, port: &Port) -> Result<Option<Step>> {
         loop {
             if self.rest().len() >= self.enough {
                 let known = self.searching;
                 match self.parse() {
-                    Some(Item::Entry(entry)) => return Ok(Some(Listed::Entry(entry))),
-                    Some(Item::Refused { path, why }) => return Ok(Some(Listed::Refused { path, why })),
+                    Some(Item::Entry(entry, link)) => return Ok(Some(Step::Entry(entry, link))),
+                    Some(Item::Refused { path, why }) => return Ok(Some(Step::Refused { path, why })),
                     Some(Item::Part) => continue,
-                    None if self.searching && !known => return Ok(Some(Listed::Gap(Check::Item.into()))),
+                    None if self.searching && !known => return Ok(Some(Step::Gap(Check::Item.into()))),
                     None => {}
                 }
             }
             if let Some(error) = self.lost.take() {
                 self.drop_partial();
-                return Ok(Some(Listed::Gap(error)));
+                return Ok(Some(Step::Gap(error)));
             }
             match self.refill(port).await? {
                 Refill::More => {}
@@ -85,7 +123,7 @@ impl<'a> ItemStream<'a> {
                 Refill::End if self.searching => return Ok(None),
                 Refill::End => {
                     self.drop_partial();
-                    return Ok(Some(Listed::Gap(Check::ItemTail.into())));
+                    return Ok(Some(Step::Gap(Check::ItemTail.into())));
                 }
             }
         }
@@ -101,7 +139,7 @@ impl<'a> ItemStream<'a> {
         if self.searching {
             return self.search();
         }
-        match item::parse(self.rest()) {
+        match item::parse(self.rest(), self.store.dialect()) {
             Ok((item, used)) => {
                 self.at += used;
                 self.enough = 1;
@@ -124,16 +162,17 @@ impl<'a> ItemStream<'a> {
     /// The first position from here on where a whole item parses. Where none does, an item that
     /// may be cut short by the end of the buffer stays in it.
     fn search(&mut self) -> Option<Item> {
+        let dialect = self.store.dialect();
         let mut looks = FULL_LOOKS;
         let mut cut = None;
         while !self.rest().is_empty() {
             let rest = self.rest();
             if item::may_start(rest) {
                 let glance = rest.get(..GLANCE).unwrap_or(rest);
-                let mut found = item::parse(glance);
+                let mut found = item::parse(glance, dialect);
                 if found == Err(Flaw::Short) && glance.len() < rest.len() && looks > 0 {
                     looks -= 1;
-                    found = item::parse(rest);
+                    found = item::parse(rest, dialect);
                 }
                 match found {
                     Ok((item, used)) => {
@@ -166,18 +205,15 @@ impl<'a> ItemStream<'a> {
     async fn refill(&mut self, port: &Port) -> Result<Refill> {
         let Some(chunk) = self.chunks.pop_front() else {
             let Some(list) = self.lists.pop_front() else { return Ok(Refill::End) };
-            return match tolerate(self.repository.fetch(port, list, Role::List).await)? {
-                Ok(plain) => match parse_list(&plain) {
-                    Ok(ids) => {
-                        self.chunks = ids.into();
-                        Ok(Refill::More)
-                    }
-                    Err(error) => Ok(Refill::Lost(error.of_chunk(list))),
-                },
+            return match tolerate(self.store.list(port, list).await)? {
+                Ok(ids) => {
+                    self.chunks = ids.into();
+                    Ok(Refill::More)
+                }
                 Err(error) => Ok(Refill::Lost(error)),
             };
         };
-        match tolerate(self.repository.fetch(port, chunk, Role::Stream).await)? {
+        match tolerate(self.store.chunk(port, chunk).await)? {
             Ok(plain) => {
                 self.buffer.drain(..self.at);
                 self.at = 0;
@@ -205,6 +241,12 @@ fn tolerate<T>(result: Result<T>) -> Result<Result<T>> {
 
 impl Catalog for ItemStream<'_> {
     fn next<'b>(&'b mut self, port: &'b Port) -> Pending<'b, Result<Option<Listed>>> {
-        Box::pin(self.step(port))
+        Box::pin(async move {
+            Ok(self.step(port).await?.map(|step| match step {
+                Step::Entry(entry, _) => Listed::Entry(entry),
+                Step::Refused { path, why } => Listed::Refused { path, why },
+                Step::Gap(error) => Listed::Gap(error),
+            }))
+        })
     }
 }
