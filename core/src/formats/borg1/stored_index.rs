@@ -115,7 +115,7 @@ async fn measure(port: &Port, segments: &Segments, slots: &mut [Slot]) -> Result
                 _ => return Ok(Err("a segment that it names vanished")),
             };
         }
-        let room = end.checked_sub(slot.offset.into()).unwrap_or(0);
+        let room = end.saturating_sub(slot.offset.into());
         if (slot.offset as usize) < SEGMENT_MAGIC.len() || room < HEADER_LEN as u64 {
             return Ok(Err("it names places where no object can be"));
         }
