@@ -164,7 +164,7 @@ fn walk(
     let mut catalog = opened.source.catalog(state);
     while let Some(listed) = opened.drive(catalog.next(&opened.port))? {
         match listed {
-            Listed::Refused { path, why } => messages.refused(&path, why),
+            Listed::Refused { path, why } => messages.refused(&path, &why),
             Listed::Gap(error) => {
                 let name = state.name.escape_ascii();
                 messages

@@ -265,7 +265,7 @@ fn list(args: &ListArgs, messages: &mut Messages) -> Result<()> {
                 listing::entry(&mut out, &style, &entry).map_err(output_failed)?;
             }
             Listed::Entry(_) => {}
-            Listed::Refused { path, why } => messages.refused(&path, why),
+            Listed::Refused { path, why } => messages.refused(&path, &why),
             Listed::Gap(error) => {
                 messages.damage(b"", &format!("entries of the archive are lost here: {}", describe(&error)))
             }

@@ -1,6 +1,6 @@
 //! Exit codes: one number per kind of failure, the same in reports and logs.
 
-use packtrain_core::base::{Denied, Error, Fault, Kind};
+use packtrain_core::base::{Check, Denied, Error, Fault, Kind};
 use std::collections::BTreeSet;
 
 /// Success.
@@ -130,6 +130,10 @@ pub fn describe(error: &Error) -> String {
             let place = error.place().object.as_deref().map(|name| format!(", in {name}")).unwrap_or_default();
             format!("reading failed: {system}{place}")
         }
+        Kind::Corrupt(Check::TamAbsent | Check::TamWrong | Check::Downgrade) => {
+            format!("{error}; --not-authenticated reads it all the same")
+        }
+        Kind::Missing("the manifest") => format!("{error}; --lost looks for archives without it"),
         _ => error.to_string(),
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::exit::{self, Codes};
 use crate::target::{Problem, Warning};
-use packtrain_core::objects::{Entry, EntryKind};
+use packtrain_core::objects::{Entry, EntryKind, Refusal};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -24,6 +24,8 @@ pub enum Status {
     Linked,
     /// Restored with damaged ranges as zeros.
     Damaged,
+    /// Made as a further name of a damaged file.
+    DamagedLink,
     /// Left out because of damage.
     LeftOut,
     /// Not restored.
@@ -34,7 +36,7 @@ impl Status {
     const fn name(self) -> &'static str {
         match self {
             Self::Restored | Self::Linked => "restored",
-            Self::Damaged => "damaged",
+            Self::Damaged | Self::DamagedLink => "damaged",
             Self::LeftOut => "left out",
             Self::Failed => "failed",
         }
@@ -130,8 +132,9 @@ impl Messages {
     }
 
     /// A stored item that is refused.
-    pub fn refused(&mut self, path: &[u8], why: &str) {
-        self.warn(exit::CLIMBS_OUT, path, &format!("not restored: {why}"));
+    pub fn refused(&mut self, path: &[u8], why: &Refusal) {
+        let code = if matches!(why, Refusal::Path(_)) { exit::CLIMBS_OUT } else { exit::DAMAGED };
+        self.warn(code, path, &format!("not restored: {why}"));
         self.counts.skipped += 1;
     }
 
@@ -169,13 +172,14 @@ impl Messages {
     /// An entry is done.
     pub fn entry(&mut self, entry: &Entry, status: Status) {
         match status {
-            Status::Restored | Status::Linked | Status::Damaged => {
+            Status::Restored | Status::Linked | Status::Damaged | Status::DamagedLink => {
                 self.counts.entries += 1;
+                let is_new = matches!(status, Status::Restored | Status::Damaged);
                 if matches!(entry.kind, EntryKind::File(_)) {
                     self.counts.files += 1;
-                    self.counts.bytes += if status == Status::Linked { 0 } else { entry.content_len() };
+                    self.counts.bytes += if is_new { entry.content_len() } else { 0 };
                 }
-                self.counts.damaged += u64::from(status == Status::Damaged);
+                self.counts.damaged += u64::from(matches!(status, Status::Damaged | Status::DamagedLink));
             }
             Status::LeftOut => self.counts.damaged += 1,
             Status::Failed => self.counts.failed += 1,

@@ -14,8 +14,10 @@ pub struct Case {
     pub folder: PathBuf,
     /// All of `case.json`.
     pub json: Map<String, Value>,
-    /// Its archives in order of time.
+    /// Its archives in order of time, as far as they are read without further ado.
     pub archives: Vec<Archive>,
+    /// Archives of Borg 1.x that have to be asked for, are refused, or are no plain success.
+    pub special: Vec<Archive>,
 }
 
 /// One archive of a case.
@@ -31,7 +33,7 @@ pub struct Archive {
 }
 
 /// The formats that have cases: folders below `cases`.
-pub const FORMATS: [&str; 1] = ["borg2"];
+pub const FORMATS: [&str; 2] = ["borg1", "borg2"];
 
 /// The folder of all cases, one folder a format.
 pub fn root() -> PathBuf {
@@ -67,13 +69,28 @@ pub fn named(name: &str) -> &'static Case {
     all().iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"))
 }
 
-/// The cases that can be opened.
+/// The cases that can be opened and are whole.
 pub fn readable() -> Vec<&'static Case> {
-    all().iter().filter(|case| case.refused().is_none()).collect()
+    all().iter().filter(|case| case.refused().is_none() && !case.json.contains_key("damage")).collect()
+}
+
+/// The cases of one format, `borg1` or `borg2`.
+pub fn of_format(format: &str) -> Vec<&'static Case> {
+    all().iter().filter(|case| case.format() == format).collect()
 }
 
 /// Cases that nobody but root can restore as they are: devices, flags, setuid bits, privileged attributes.
-const PRIVILEGED: [&str; 5] = ["borg2/flags", "borg2/flags-linked", "borg2/import-tar", "borg2/types", "borg2/xattrs"];
+const PRIVILEGED: [&str; 9] = [
+    "borg1/flags",
+    "borg1/import-tar",
+    "borg1/types",
+    "borg1/xattrs",
+    "borg2/flags",
+    "borg2/flags-linked",
+    "borg2/import-tar",
+    "borg2/types",
+    "borg2/xattrs",
+];
 
 /// The cases that can be opened and restored here without a warning: as root all of them. What is
 /// left out is said on stderr, past the test's capture.
@@ -105,9 +122,15 @@ impl Case {
         let bytes = std::fs::read(folder.join("case.json")).expect("case.json");
         let json: Map<String, Value> = serde_json::from_slice(&bytes).expect("case.json is JSON");
         let archives = json.get("archives").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let archives = archives.iter().map(|value| Archive::read(value, folder)).collect();
+        let archives = archives.iter().map(|value| Archive::read(value, folder));
+        let (special, archives) = archives.partition(|archive| format == "borg1" && archive.is_special());
         let name = format!("{format}/{}", text(&json, "case").expect("a name"));
-        Self { name, folder: folder.to_path_buf(), json, archives }
+        Self { name, folder: folder.to_path_buf(), json, archives, special }
+    }
+
+    /// `borg1` or `borg2`.
+    pub fn format(&self) -> &str {
+        self.name.split('/').next().unwrap_or_default()
     }
 
     /// The repository.
@@ -156,7 +179,8 @@ impl Archive {
     fn read(value: &Value, folder: &Path) -> Self {
         let json = value.as_object().expect("an archive is a map").clone();
         Self {
-            name: text(&json, "name").expect("a name"),
+            // Of a name that is not UTF-8 nothing but the id is used.
+            name: text(&json, "name").or_else(|| text(&json, "name_b64")).expect("a name"),
             id: text(&json, "id").expect("an id"),
             json,
             folder: folder.to_path_buf(),
@@ -191,6 +215,12 @@ impl Archive {
     /// Options that `tree.py` was given.
     pub fn tree_options(&self) -> Vec<String> {
         self.texts("tree_options")
+    }
+
+    /// True for an archive of Borg 1.x that has to be asked for, is refused, or is no plain success.
+    fn is_special(&self) -> bool {
+        let keys = ["hidden", "refused", "broken", "unauthenticated", "only_by_scan", "wants", "extract_rc"];
+        keys.iter().any(|key| self.json.contains_key(*key))
     }
 
     /// True if what borg wrote is not what is right.

@@ -117,9 +117,12 @@ impl Call {
         self
     }
 
-    /// With what opens `case`.
+    /// With what opens `case`: nothing, if it is not encrypted.
     #[must_use]
     pub fn opening(self, case: &Case) -> Self {
+        if case.json.get("mode").is_some_and(|mode| mode == "none") {
+            return self;
+        }
         let call = self.env("PACKTRAIN_PASSPHRASE", case.passphrase());
         match case.keyfile() {
             Some(key) => call.env("BORG_KEY_FILE", key),

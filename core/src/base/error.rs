@@ -114,7 +114,9 @@ pub enum Check {
     #[error("the metadata is not authentic: its authentication is absent")]
     TamAbsent,
     /// A repository shows itself unencrypted although a key for it, or a passphrase, is at hand.
-    #[error("the repository shows itself as unencrypted, yet there is a key or a passphrase for it: it may be forged")]
+    #[error(
+        "the repository shows itself as unencrypted, yet there is a key or a passphrase for it, so it may be forged"
+    )]
     Downgrade,
     /// The object is of another type than its use demands.
     #[error("object has the wrong type for its use")]

@@ -11,7 +11,7 @@ pub mod borg2;
 pub mod common;
 
 use crate::base::{Id, Result, Secret};
-use crate::objects::{Archive, ArchiveState, ChunkRef, Entry, Extent, Fact, Notice};
+use crate::objects::{Archive, ArchiveState, ChunkRef, Entry, Extent, Fact, Notice, Refusal};
 use crate::platform::{Kit, Opener, Pending, Port};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 
@@ -158,7 +158,7 @@ pub enum Listed {
         /// Raw path as stored.
         path: Vec<u8>,
         /// Why.
-        why: &'static str,
+        why: Refusal,
     },
     /// Entries are lost here, because metadata is damaged; more may follow.
     Gap(crate::base::Error),

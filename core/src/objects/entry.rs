@@ -38,6 +38,23 @@ pub enum EntryKind {
     BlockDevice(u64),
 }
 
+/// Why an item of an archive is not restored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No entry can have its path.
+    #[error("{0}")]
+    Path(&'static str),
+    /// It is of a type that no writer stores.
+    #[error("unknown file type")]
+    Type,
+    /// It is a link that leads nowhere.
+    #[error("the link has no valid target")]
+    Target,
+    /// It is a further name of something that is not in the archive: the raw path of that.
+    #[error("it is another name of {}, which is not in the archive", .0.escape_ascii())]
+    FirstName(Vec<u8>),
+}
+
 impl EntryKind {
     /// The letter that `ls -l` shows first.
     pub const fn letter(&self) -> char {

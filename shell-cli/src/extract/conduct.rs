@@ -18,6 +18,8 @@ use std::sync::Arc;
 struct Linked {
     path: Vec<u8>,
     identity: Option<Identity>,
+    /// Restored, or restored with damage.
+    status: Status,
 }
 
 /// Takes results and finishes what must be done in order.
@@ -83,7 +85,7 @@ impl<'a> Restorer<'a> {
             && !self.links.contains_key(&group)
         {
             let identity = spot.folder.identity(&spot.name).ok();
-            self.links.insert(group, Linked { path: path.clone(), identity });
+            self.links.insert(group, Linked { path: path.clone(), identity, status });
         }
         if finished == Finished::FlagsLeft {
             self.late_flags.push((path, entry));
@@ -193,7 +195,7 @@ impl<'a> Restorer<'a> {
                 }
             }
             Saying::ContentLost => self.messages.damage(path, "the archive holds no content for this file; left out"),
-            Saying::Refused(why) => self.messages.refused(path, why),
+            Saying::Refused(why) => self.messages.refused(path, &why),
             Saying::Gap(error) => {
                 self.messages.damage(path, &format!("entries of the archive are lost here: {}", describe(&error)))
             }
@@ -232,6 +234,13 @@ impl<'a> Restorer<'a> {
             .folder(parent)
             .and_then(|from| special::link(&from, name, first.identity, &spot.folder, &spot.name));
         match linked {
+            Ok(()) if first.status == Status::Damaged => {
+                let text = format!("it is another name of {}, which is damaged", first.path.escape_ascii());
+                self.unproven.insert(entry.path.clone());
+                self.messages.damage(&entry.path, &text);
+                self.messages.entry(&entry, Status::DamagedLink);
+                Ok(())
+            }
             Ok(()) => {
                 self.messages.entry(&entry, Status::Linked);
                 Ok(())

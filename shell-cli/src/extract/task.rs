@@ -3,7 +3,7 @@
 use crate::store::Fetched;
 use crate::target::{Finished, Folder, NewFile, Problem, SavedTimes, Warning};
 use packtrain_core::base::{Error, Fault};
-use packtrain_core::objects::Entry;
+use packtrain_core::objects::{Entry, Refusal};
 use packtrain_core::plan::batch::Batch;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -139,7 +139,7 @@ pub enum Saying {
     /// The archive lost the content.
     ContentLost,
     /// The stored path or type is refused.
-    Refused(&'static str),
+    Refused(Refusal),
     /// Entries are missing here.
     Gap(Error),
     /// The file exists and is left as it is.

@@ -16,7 +16,7 @@ use core::sync::atomic::AtomicBool;
 use packtrain_core::base::{Check, Error, Fault, Id, Stage};
 use packtrain_core::engine::{Bench, Ticket};
 use packtrain_core::formats::{Catalog, Listed};
-use packtrain_core::objects::{ArchiveState, ChunkRef, Entry, EntryKind, Load, Unit};
+use packtrain_core::objects::{ArchiveState, ChunkRef, Entry, EntryKind, Load, Refusal, Unit};
 use packtrain_core::plan::batch::{Batch, Builder, Pace};
 use packtrain_core::plan::select::Selection;
 use packtrain_core::platform::{Content, Kit, Opener, Scratch};
@@ -174,7 +174,7 @@ enum Row {
         from: From,
     },
     End(Box<Entry>),
-    Refused(Vec<u8>, &'static str),
+    Refused(Vec<u8>, Refusal),
     Gap(Error),
     ContentLost(Vec<u8>),
 }
@@ -404,7 +404,7 @@ impl Conductor<Decoders> for Streamer<'_> {
                     let status = if self.damaged { Status::Damaged } else { Status::Restored };
                     self.messages.entry(&entry, status);
                 }
-                Row::Refused(path, why) => self.messages.refused(&path, why),
+                Row::Refused(path, why) => self.messages.refused(&path, &why),
                 Row::Gap(error) => {
                     self.messages.damage(b"", &format!("entries of the archive are lost here: {}", describe(&error)));
                 }

@@ -2,7 +2,7 @@
 
 use super::msgpack::{Flaw, Read, Reader};
 use crate::base::limits;
-use crate::objects::{Acl, ChunkRef, Entry, EntryKind, Time};
+use crate::objects::{Acl, ChunkRef, Entry, EntryKind, Refusal, Time};
 use alloc::{boxed::Box, string::String, vec::Vec};
 
 /// Largest sum of one item's extended attributes, bytes (borg2.md 15.2).
@@ -44,7 +44,7 @@ pub enum Item {
         /// The raw path as stored.
         path: Vec<u8>,
         /// Why, in a few words.
-        why: &'static str,
+        why: Refusal,
     },
     /// Part of a checkpoint file of old versions: hidden.
     Part,
@@ -238,7 +238,7 @@ fn finish(fields: Fields, dialect: Dialect, mut entry: Box<Entry>) -> Read<Item>
         link = match (source.take().map(|first| normalise(&first)), master) {
             (Some(Ok(first)), _) => Link::To(first),
             (Some(Err(_)), _) => {
-                return Ok(Item::Refused { path: stored, why: "the hard link leads to no valid path" });
+                return Ok(Item::Refused { path: stored, why: Refusal::Target });
             }
             (None, Some(true)) => Link::First,
             (None, Some(false)) => Link::Single,
@@ -255,12 +255,12 @@ fn finish(fields: Fields, dialect: Dialect, mut entry: Box<Entry>) -> Read<Item>
         0o040_000 => EntryKind::Directory,
         0o120_000 => match target.or(source) {
             Some(target) if !target.is_empty() && !target.contains(&0) => EntryKind::Symlink(target),
-            _ => return Ok(Item::Refused { path: stored, why: "the link has no valid target" }),
+            _ => return Ok(Item::Refused { path: stored, why: Refusal::Target }),
         },
         0o010_000 => EntryKind::Fifo,
         0o020_000 => EntryKind::CharDevice(rdev),
         0o060_000 => EntryKind::BlockDevice(rdev),
-        _ => return Ok(Item::Refused { path: stored, why: "unknown file type" }),
+        _ => return Ok(Item::Refused { path: stored, why: Refusal::Type }),
     };
     match normalise(&stored) {
         Ok(path) => {
@@ -269,7 +269,7 @@ fn finish(fields: Fields, dialect: Dialect, mut entry: Box<Entry>) -> Read<Item>
             entry.mode = mode & 0o7777;
             Ok(Item::Entry(entry, link))
         }
-        Err(why) => Ok(Item::Refused { path: stored, why }),
+        Err(why) => Ok(Item::Refused { path: stored, why: Refusal::Path(why) }),
     }
 }
 

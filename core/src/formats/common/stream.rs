@@ -5,7 +5,7 @@ use super::item::{self, Dialect, Item, Link};
 use super::msgpack::Flaw;
 use crate::base::{Check, Error, Id, Kind, Result, limits};
 use crate::formats::{Catalog, Listed};
-use crate::objects::Entry;
+use crate::objects::{Entry, Refusal};
 use crate::platform::{Pending, Port};
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 
@@ -37,7 +37,7 @@ pub enum Step {
         /// Raw path as stored.
         path: Vec<u8>,
         /// Why.
-        why: &'static str,
+        why: Refusal,
     },
     /// Items are lost here; more may follow.
     Gap(Error),
