@@ -404,7 +404,14 @@ fn check(args: &CheckArgs, messages: &mut Messages, cancelled: &AtomicBool) -> R
         }
     };
     findings(messages);
-    let archives = archives(&opened, &args.common)?;
+    let archives = match archives(&opened, &args.common) {
+        // What is stored can be checked all the same.
+        Err(failure) if failure.code == exit::INTEGRITY && words.archive.is_none() => {
+            messages.damage(b"", &failure.message);
+            Vec::new()
+        }
+        other => other?,
+    };
     let chosen: Vec<&Archive> = match &words.archive {
         Some(name) => vec![find(&archives, name)?],
         None => archives.iter().collect(),

@@ -121,7 +121,10 @@ impl LockedRepository {
             };
         }
         match self.open_key(passphrase) {
-            Err(_) if self.may_do_without_key() => Ok(Keys::unverified(self.mode)),
+            // An empty passphrase is only a try: whoever has another is still to be asked for it.
+            Err(_) if self.may_do_without_key() && (self.keys() == 0 || !passphrase.is_empty()) => {
+                Ok(Keys::unverified(self.mode))
+            }
             other => other,
         }
     }
@@ -167,7 +170,7 @@ impl Locked for LockedRepository {
     }
 
     fn is_plain(&self) -> bool {
-        self.mode.is_plain() || self.may_do_without_key()
+        self.mode.is_plain() || (self.may_do_without_key() && self.keys() == 0)
     }
 
     fn unlock<'a>(&'a self, port: &'a Port, passphrase: &'a Secret) -> Pending<'a, Result<Box<dyn Source>>> {
