@@ -89,7 +89,8 @@ struct Auditors {
 
 impl Crew for Auditors {
     type Job = (String, Option<Box<dyn Audit>>);
-    type Done = (String, Option<String>);
+    /// The object's name, and a remark or what is wrong with it.
+    type Done = (String, Result<Option<String>, String>);
     type Bench = Vec<u8>;
 
     fn bench(&self) -> Vec<u8> {
@@ -99,24 +100,24 @@ impl Crew for Auditors {
     fn read_ahead(&self, _job: &mut Self::Job) {}
 
     fn work(&self, buffer: &mut Vec<u8>, (name, audit): &mut Self::Job) -> (Self::Done, u64) {
-        let Some(mut audit) = audit.take() else { return ((std::mem::take(name), None), 0) };
+        let Some(mut audit) = audit.take() else { return ((std::mem::take(name), Ok(None)), 0) };
         buffer.resize(READ_STEP, 0);
         let mut offset = 0;
-        let trouble = loop {
+        let verdict = loop {
             match self.store.read_into(name, offset, buffer) {
-                Ok(0) => break audit.finish().err().map(|error| error.to_string()),
+                Ok(0) => break audit.finish().map_err(|error| error.to_string()),
                 Ok(got) => {
                     offset += got as u64;
                     audit.update(buffer.get(..got).unwrap_or(buffer));
                 }
-                Err(errno) => break Some(format!("reading failed: {}", std::io::Error::from(errno))),
+                Err(errno) => break Err(format!("reading failed: {}", std::io::Error::from(errno))),
             }
         };
-        ((std::mem::take(name), trouble), 0)
+        ((std::mem::take(name), verdict), 0)
     }
 
     fn lost(&self, (name, _): Self::Job) -> Self::Done {
-        (name, Some("the worker stopped unexpectedly".into()))
+        (name, Err("the worker stopped unexpectedly".into()))
     }
 }
 
@@ -136,11 +137,13 @@ impl Conductor<Auditors> for AuditPass<'_> {
         &mut self,
         _line: &mut Line<'_, Auditors>,
         _ticket: Ticket,
-        (name, trouble): (String, Option<String>),
+        (name, verdict): (String, Result<Option<String>, String>),
     ) -> Result<bool> {
         self.checked += 1;
-        if let Some(trouble) = trouble {
-            self.messages.damage(b"", &format!("{name}: {trouble}"));
+        match verdict {
+            Ok(None) => {}
+            Ok(Some(remark)) => self.messages.note(&format!("{name}: {remark}")),
+            Err(trouble) => self.messages.damage(b"", &format!("{name}: {trouble}")),
         }
         self.messages.tick();
         Ok(true)
@@ -171,23 +174,28 @@ fn walk(
                     .damage(b"", &format!("archive {name} ({}): entries are lost: {}", archive.id, describe(&error)));
             }
             Listed::Entry(entry) => {
-                let mut missing = 0u64;
+                let (mut missing, mut unlisted) = (0u64, 0u64);
                 for chunk in entry.chunks() {
-                    match opened.source.locate(chunk) {
-                        Some(_) => {
-                            if let Some(wanted) = &mut wanted {
-                                wanted.insert(chunk.id);
-                            }
+                    if opened.source.locate(chunk).is_none() {
+                        if opened.source.is_zeros(chunk, None) {
+                            continue;
                         }
-                        None if opened.source.is_zeros(chunk, None) => {}
-                        None => missing += 1,
+                        match opened.drive(opened.source.relocate(&opened.port, chunk.id, &[]))? {
+                            Some(_) => unlisted += 1,
+                            None => missing += 1,
+                        }
+                    }
+                    if let Some(wanted) = &mut wanted {
+                        wanted.insert(chunk.id);
                     }
                 }
+                let all = entry.chunks().len();
                 if missing > 0 {
-                    messages.damage(
-                        &entry.path,
-                        &format!("{missing} of {} chunks are not in the index", entry.chunks().len()),
-                    );
+                    messages.damage(&entry.path, &format!("{missing} of {all} chunks are missing"));
+                }
+                if unlisted > 0 {
+                    messages
+                        .damage(&entry.path, &format!("{unlisted} of {all} chunks are stored, but not in the index"));
                 }
                 if entry.kind == EntryKind::File(None) {
                     messages.damage(&entry.path, "the archive holds no content for this file");

@@ -219,7 +219,7 @@ impl Archive {
 
     /// True for an archive of Borg 1.x that has to be asked for, is refused, or is no plain success.
     fn is_special(&self) -> bool {
-        let keys = ["hidden", "refused", "broken", "unauthenticated", "only_by_scan", "wants", "extract_rc"];
+        let keys = ["hidden", "refused", "broken", "unauthenticated", "only_by_scan", "wants", "extract_rc", "escapes"];
         keys.iter().any(|key| self.json.contains_key(*key))
     }
 

@@ -7,7 +7,7 @@ use crate::cases::Case;
 use crate::folder::{self, Temp};
 use base64ct::{Base64, Encoding};
 use packtrain_core::base::Secret;
-use packtrain_core::crypto::{Aead, AeadKind, Argon2Params, Argon2Variant, argon2};
+use packtrain_core::crypto::{Aead, AeadKind, AesCtr, Argon2Params, Argon2Variant, MacKey, argon2, pbkdf2_sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -72,6 +72,13 @@ impl Copy {
                 copy.remove(name);
                 copy.write(&format!("keys/{}", blake3::hash(&cheap)), &cheap);
             }
+        }
+        // Borg 1.x keeps its key in the config.
+        if case.format() == "borg1"
+            && let Ok(text) = std::fs::read(copy.path().join("config"))
+            && let Some(cheap) = cheap_key(&text, case)
+        {
+            copy.write("config", &cheap);
         }
         copy
     }
@@ -177,7 +184,8 @@ fn cheap_key(text: &[u8], case: &Case) -> Option<Vec<u8>> {
     if let Some(known) = KNOWN.lock().expect("no panic here").get(text) {
         return known.clone();
     }
-    let cheap = case.passphrases().iter().find_map(|passphrase| cheapened(text, passphrase));
+    let cheapen = if case.format() == "borg1" { cheapened_config } else { cheapened };
+    let cheap = case.passphrases().iter().find_map(|passphrase| cheapen(text, passphrase));
     KNOWN.lock().expect("no panic here").insert(text.to_vec(), cheap.clone());
     cheap
 }
@@ -219,4 +227,44 @@ fn cheapened(text: &[u8], passphrase: &str) -> Option<Vec<u8>> {
     let lines = Base64::encode_string(&map);
     let lines: Vec<&str> = lines.as_bytes().chunks(70).filter_map(|line| core::str::from_utf8(line).ok()).collect();
     Some(format!("{first}\n{}\n", lines.join("\n")).into_bytes())
+}
+
+/// The config of a Borg 1.x repository with its key sealed again with one iteration, if `passphrase`
+/// opens it.
+fn cheapened_config(text: &[u8], passphrase: &str) -> Option<Vec<u8>> {
+    let text = core::str::from_utf8(text).ok()?;
+    let lines: Vec<&str> = text.lines().collect();
+    let first = lines.iter().position(|line| line.starts_with("key"))?;
+    let more = lines.iter().skip(first + 1).take_while(|line| line.starts_with(char::is_whitespace)).count();
+    let value = lines.get(first)?.split_once('=')?.1;
+    let base64: String = value.chars().chain(lines[first + 1..=first + more].concat().chars()).collect();
+    let mut map = Base64::decode_vec(&base64.split_whitespace().collect::<String>()).ok()?;
+    let place = |map: &[u8], key: &[u8], front: usize, len: usize| {
+        let start = map.windows(key.len()).position(|window| window == key)? + key.len() + front;
+        (start + len <= map.len()).then_some(start..start + len)
+    };
+    // The map as the writer packs it: iterations in 4 bytes, texts with a length of two.
+    let (iterations, salt) = (place(&map, b"\xaaiterations", 1, 4)?, place(&map, b"\xa4salt", 3, 32)?);
+    let hash = place(&map, b"\xa4hash", 3, 32)?;
+    let len = place(&map, b"\xa4data", 1, 2)?;
+    let data = place(&map, b"\xa4data", 3, u16::from_be_bytes(map.get(len)?.try_into().ok()?).into())?;
+    let secret = Secret::new(passphrase.as_bytes().to_vec());
+    let kek = |rounds: u32| {
+        let derived = pbkdf2_sha256(&secret, map.get(salt.clone())?, rounds).ok()?;
+        <[u8; 32]>::try_from(derived.expose()).ok()
+    };
+    let old = kek(u32::from_be_bytes(map.get(iterations.clone())?.try_into().ok()?))?;
+    let new = kek(1)?;
+    let mut inner = map.get(data.clone())?.to_vec();
+    AesCtr::new(&old).apply(&[0; 16], &mut inner);
+    if !MacKey::hmac_sha256(&old).verify(&[&inner], map.get(hash.clone())?) {
+        return None;
+    }
+    map.get_mut(hash)?.copy_from_slice(&MacKey::hmac_sha256(&new).mac(&[&inner]));
+    AesCtr::new(&new).apply(&[0; 16], &mut inner);
+    map.get_mut(data)?.copy_from_slice(&inner);
+    map.get_mut(iterations)?.copy_from_slice(&1u32.to_be_bytes());
+    let key = format!("key = {}", Base64::encode_string(&map));
+    let kept = lines[..first].iter().chain(&lines[first + 1 + more..]).copied();
+    Some([kept.collect::<Vec<_>>().join("\n"), key, String::new()].join("\n").into_bytes())
 }

@@ -141,11 +141,11 @@ pub trait Audit: Send {
     /// Takes the next bytes.
     fn update(&mut self, bytes: &[u8]);
 
-    /// The verdict, once all bytes were taken.
+    /// The verdict, once all bytes were taken: a remark on damage that concerns nothing in use, if any.
     ///
     /// # Errors
-    /// The first damage.
-    fn finish(self: Box<Self>) -> Result<()>;
+    /// The first damage of what is in use.
+    fn finish(self: Box<Self>) -> Result<Option<String>>;
 }
 
 /// What a catalog yields next.

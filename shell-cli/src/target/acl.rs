@@ -92,7 +92,8 @@ pub fn encode(text: &[u8], owners: &Owners) -> Result<Encoded, Malformed> {
 }
 
 fn parse(line: &[u8], owners: &Owners) -> Result<Line, Malformed> {
-    let mut fields = line.split(|byte| *byte == b':');
+    // Borg 1.x leaves a tab where a remark on effective rights was.
+    let mut fields = line.split(|byte| *byte == b':').map(<[u8]>::trim_ascii);
     let mut field = || fields.next();
     let (Some(kind), Some(name), Some(perms)) = (field(), field(), field()) else {
         return Err(Malformed::Line);
@@ -196,6 +197,10 @@ mod tests {
 
     #[test]
     fn names_that_are_numbers_and_names_that_are_nothing() {
+        assert_eq!(
+            local("user::rw-,user:5:r-x\t:5,group::r--,mask::r--,other::---"),
+            local("user::rw-,user:5:r-x:5,group::r--,mask::r--,other::---")
+        );
         let with = |line: &str| local(&format!("user::rw-,{line},group::r--,mask::r--,other::---"));
         assert!(with("user:54321:r--").is_ok());
         assert_eq!(with("user:no-such-user:r--"), Err(Malformed::UnknownName));

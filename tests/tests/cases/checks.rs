@@ -16,6 +16,7 @@ fn finding(case: &str) -> Option<&'static str> {
     match case {
         "borg2/pointer-lost" => Some("cannot be read"),
         "borg2/index-gone" | "borg2/index-marker" => Some("index"),
+        "borg1/index-bucket-gone" => Some("not in the index"),
         _ => None,
     }
 }
@@ -23,8 +24,10 @@ fn finding(case: &str) -> Option<&'static str> {
 /// Nothing is found in healthy repositories, whatever the depth and the number of workers.
 #[test]
 fn healthy_repositories_are_found_healthy() {
+    // What is special about archives of Borg 1.x is a finding; `borg1.rs` looks at those.
+    let healthy = |case: &&Case| case.special.iter().all(|archive| archive.json.contains_key("hidden"));
     spread(
-        &cases::readable(),
+        &cases::readable().into_iter().filter(healthy).collect::<Vec<_>>(),
         |case| case.name.clone(),
         |case| {
             let copy = Copy::of(case);

@@ -45,7 +45,13 @@ fn streams_are_the_files_one_after_the_other() {
         |case| case.name.clone(),
         |case| {
             let copy = Copy::of(case);
-            for archive in &case.archives {
+            // Of some cases of Borg 1.x there is no list, or one that names not all bytes.
+            let named = |archive: &&Archive| {
+                archive.file("items").is_some_and(|_| {
+                    case.format() == "borg2" || archive.lines("items").iter().all(|item| !path_of(item).contains('?'))
+                })
+            };
+            for archive in case.archives.iter().filter(named) {
                 let want = concatenated(case, archive, &copy);
                 for (jobs, memory) in [("1", "1"), ("8", "64K"), ("3", "64M")] {
                     let call = Call::new(["extract", "--stdout", "-j", jobs, "--memory", memory, "-r"])

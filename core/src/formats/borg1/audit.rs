@@ -5,7 +5,8 @@ use super::entry::{FRONT_LEN, Front, MAGIC, Tag};
 use crate::base::{Check, Error, Result};
 use crate::crypto::Crc32;
 use crate::formats::Audit;
-use alloc::{boxed::Box, vec::Vec};
+use crate::formats::common::index::Slot;
+use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 
 /// Follows the entries of one segment through its bytes.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +21,33 @@ pub struct SegmentAudit {
     commits: u64,
     /// A PUT or DELETE came after a COMMIT.
     reopened: bool,
-    flaw: Option<(Check, u64)>,
+    /// Damage in order, with the offset of the entry. Only a wrong checksum lets the audit go on.
+    flaws: Vec<(Check, u64)>,
+    /// Which entries are in use; without it all are.
+    used: Option<(Arc<Places>, u32)>,
+}
+
+/// Flaws that are remembered of one segment.
+const FLAWS_MAX: usize = 64;
+
+/// Where the live objects are: object numbers and offsets, sorted. 8 bytes each.
+#[derive(Clone, Debug)]
+pub struct Places(Vec<(u32, u32)>);
+
+impl Places {
+    /// The places of these objects.
+    pub fn new(slots: &[Slot]) -> Self {
+        let mut places: Vec<(u32, u32)> = slots.iter().map(|slot| (slot.object, slot.offset)).collect();
+        places.sort_unstable();
+        Self(places)
+    }
+
+    /// The first live entry of a segment at or after `offset`.
+    fn next(&self, object: u32, offset: u64) -> Option<u64> {
+        let offset = u32::try_from(offset).ok()?;
+        let at = self.0.partition_point(|place| *place < (object, offset));
+        self.0.get(at).filter(|(other, _)| *other == object).map(|(_, offset)| u64::from(*offset))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -32,9 +59,14 @@ struct Open {
 }
 
 impl SegmentAudit {
+    /// The audit of segment `object`, of which only the entries at `places` are in use.
+    pub fn of_used(places: Arc<Places>, object: u32) -> Self {
+        Self { used: Some((places, object)), ..Self::default() }
+    }
+
     /// Takes the next bytes.
     fn take(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() && self.flaw.is_none() {
+        while !bytes.is_empty() && self.flaws.last().is_none_or(|(check, _)| *check == Check::Crc) {
             if let Some(open) = &mut self.open {
                 let (now, later) = bytes.split_at(open.left.min(bytes.len()));
                 open.crc.update(now);
@@ -61,7 +93,7 @@ impl SegmentAudit {
         if !self.started {
             self.started = true;
             if self.front != MAGIC {
-                self.flaw = Some((Check::Magic, start));
+                self.flaws.push((Check::Magic, start));
             }
         } else if let Some(front) = Front::parse(&self.front) {
             let mut crc = Crc32::new();
@@ -69,7 +101,7 @@ impl SegmentAudit {
             self.open = Some(Open { start, front, left: front.size as usize - FRONT_LEN, crc });
             self.close();
         } else {
-            self.flaw = Some((Check::Entry, start));
+            self.flaws.push((Check::Entry, start));
         }
         self.front.clear();
     }
@@ -77,8 +109,8 @@ impl SegmentAudit {
     /// Ends the open entry, if all of it is there.
     fn close(&mut self) {
         let Some(open) = self.open.take_if(|open| open.left == 0) else { return };
-        if open.crc.finish() != open.front.crc {
-            self.flaw = Some((Check::Crc, open.start));
+        if open.crc.finish() != open.front.crc && self.flaws.len() < FLAWS_MAX {
+            self.flaws.push((Check::Crc, open.start));
         }
         match open.front.tag {
             Tag::Commit => self.commits += 1,
@@ -91,13 +123,17 @@ impl SegmentAudit {
     /// # Errors
     /// `Magic`, `Entry`, `Crc` or `Truncated`, with the offset.
     pub fn verdict(&self) -> Result<()> {
-        let cut = match &self.open {
-            Some(open) => Some((Check::Truncated, open.start)),
-            None => (!self.front.is_empty()).then(|| (Check::Truncated, self.seen - self.front.len() as u64)),
-        };
-        match self.flaw.or(cut) {
+        match self.flaws.first().copied().or(self.cut()) {
             Some((check, offset)) => Err(Error::from(check).at(offset)),
             None => Ok(()),
+        }
+    }
+
+    /// The entry that the bytes end in.
+    fn cut(&self) -> Option<(Check, u64)> {
+        match &self.open {
+            Some(open) => Some((Check::Truncated, open.start)),
+            None => (!self.front.is_empty()).then(|| (Check::Truncated, self.seen - self.front.len() as u64)),
         }
     }
 
@@ -112,8 +148,21 @@ impl Audit for SegmentAudit {
         self.take(bytes);
     }
 
-    fn finish(self: Box<Self>) -> Result<()> {
-        self.verdict()
+    fn finish(self: Box<Self>) -> Result<Option<String>> {
+        let Some((places, object)) = &self.used else { return self.verdict().map(|()| None) };
+        let flaws = self.flaws.iter().copied().chain(self.cut());
+        // Where the next entry begins is unknown after all other damage than a wrong checksum.
+        let concerns = |(check, at): &(Check, u64)| match (check, places.next(*object, *at)) {
+            (Check::Crc, next) => next == Some(*at),
+            (_, next) => next.is_some(),
+        };
+        if let Some((check, offset)) = flaws.clone().find(concerns) {
+            return Err(Error::from(check).at(offset));
+        }
+        let mut flaws = flaws.peekable();
+        let Some((check, offset)) = flaws.peek().copied() else { return Ok(None) };
+        let count = flaws.count();
+        Ok(Some(format!("{count} damaged entries that nothing uses, the first at {offset}: {check}")))
     }
 }
 
@@ -152,6 +201,33 @@ mod tests {
                 assert_eq!(audit(&bytes, step).is_committed(), committed, "{entries:?}");
             }
         }
+    }
+
+    #[test]
+    fn damage_of_what_nothing_uses_is_a_remark() {
+        let (a, b) = (sealed(0, &[1; 50]), sealed(0, &[2; 50]));
+        let bytes = segment(&[&a, &b, &sealed(1, &[1; 32]), COMMIT]);
+        let slot = |offset: u32| Slot { id: crate::base::Id([0; 32]), object: 7, offset, len: 59 };
+        let judge = |bytes: &[u8], live: &[u32]| {
+            let slots: Vec<Slot> = live.iter().map(|offset| slot(*offset)).collect();
+            let mut audit = SegmentAudit::of_used(Arc::new(Places::new(&slots)), 7);
+            bytes.chunks(16).for_each(|piece| audit.update(piece));
+            Box::new(audit).finish()
+        };
+        assert_eq!(judge(&bytes, &[8, 67]), Ok(None));
+        let mut other = bytes.clone();
+        other[30] ^= 1;
+        assert_eq!(judge(&other, &[8, 67]).unwrap_err().place().offset, Some(8));
+        assert!(judge(&other, &[67]).unwrap().unwrap().starts_with("1 damaged entries"));
+        // A second one that is in use is found behind it.
+        other[90] ^= 1;
+        assert_eq!(judge(&other, &[67]).unwrap_err().place().offset, Some(67));
+        // A wrong length hides what follows.
+        let mut other = bytes.clone();
+        other[12] ^= 4;
+        assert!(judge(&other, &[67]).is_err());
+        assert!(judge(&other, &[]).unwrap().is_some());
+        assert!(judge(&bytes[..70], &[8, 67]).is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! An opened repository: its manifest, archives and objects.
 
 use super::archive::{self, ArchiveMap};
-use super::audit::SegmentAudit;
+use super::audit::{Places, SegmentAudit};
 use super::catalog::Entries;
 use super::config::Config;
 use super::envelope::Keys;
@@ -331,8 +331,9 @@ impl Source for Repository {
     }
 
     fn stored_objects(&self) -> StoredObjects<'_> {
-        let audit = || Box::new(SegmentAudit::default()) as Box<dyn Audit>;
-        Box::new(self.log.segments.names().map(move |(_, name)| (name, audit())))
+        let places = Arc::new(Places::new(self.log.index.slots()));
+        let audit = move |object: u32| Box::new(SegmentAudit::of_used(places.clone(), object)) as Box<dyn Audit>;
+        Box::new(self.log.segments.names().map(move |(object, name)| (name, audit(object))))
     }
 
     fn opener(&self) -> Arc<dyn Opener> {

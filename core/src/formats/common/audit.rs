@@ -3,7 +3,7 @@
 use crate::base::{Check, Id, Result};
 use crate::crypto::Blake3;
 use crate::formats::Audit;
-use alloc::boxed::Box;
+use alloc::{boxed::Box, string::String};
 
 /// Compares an object's content with the hash that is its name.
 pub struct NamedByHash {
@@ -23,7 +23,7 @@ impl Audit for NamedByHash {
         self.hasher.update(bytes);
     }
 
-    fn finish(self: Box<Self>) -> Result<()> {
-        if Id(self.hasher.finish()) == self.name { Ok(()) } else { Err(Check::StoreHash.into()) }
+    fn finish(self: Box<Self>) -> Result<Option<String>> {
+        if Id(self.hasher.finish()) == self.name { Ok(None) } else { Err(Check::StoreHash.into()) }
     }
 }
