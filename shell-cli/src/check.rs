@@ -223,7 +223,7 @@ fn verify_data(
     let crew = Decoders::new(opened, Keep::Nothing, settings);
     let mut conductor = DataPass {
         chunks: chunks.into_iter(),
-        builder: Builder::default(),
+        builder: opened.builder(settings),
         pace: Pace::new(),
         batches: std::collections::VecDeque::new(),
         messages,
@@ -260,7 +260,7 @@ impl Conductor<Decoders> for DataPass<'_> {
     fn next(&mut self, _line: &mut Line<'_, Decoders>) -> Result<Next<DecodeJob>> {
         let late = self.deadline.is_some_and(|deadline| Instant::now() > deadline);
         // Plaintext sizes are known only once a unit is open; stored bytes stand for them.
-        while !late && self.builder.cost(&self.pace) < Pace::TARGET_NANOS && self.builder.len() < Pace::UNITS_MAX {
+        while !late && !self.builder.is_full(&self.pace, 0) {
             let Some((id, at)) = self.chunks.next() else { break };
             self.builder.add(Unit { id, at, size: None, role: Role::Any });
         }

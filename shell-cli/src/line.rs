@@ -29,18 +29,16 @@ impl Settings {
         std::thread::available_parallelism().map_or(self.jobs, usize::from).min(self.jobs).max(1)
     }
 
-    /// Most bytes that one buffer keeps between jobs, so that all together stay within the bound:
-    /// an unusually large object must not cost its size for the rest of the run.
-    pub fn keep(&self) -> usize {
-        let share = self.memory / (2 * self.benches() as u64);
-        usize::try_from(share).unwrap_or(usize::MAX).clamp(KEEP_MIN, KEEP_MAX)
+    /// Bytes that one job may take so that there is one for each place to work at, and one more. So
+    /// many its buffers keep between jobs: an unusually large object must not cost its size for the
+    /// rest of the run.
+    pub fn share(&self) -> u64 {
+        (self.memory / (self.benches() as u64 + 1)).max(SHARE_MIN)
     }
 }
 
-/// Buffers below this are always kept, bytes.
-const KEEP_MIN: usize = 256 << 10;
-/// Buffers above this are never kept, bytes: few chunks are larger.
-const KEEP_MAX: usize = 9 << 20;
+/// Bytes that a job may always take.
+const SHARE_MIN: u64 = 256 << 10;
 /// Jobs handed out per worker: one in work, one waiting, so that none is idle while the
 /// conductor plans.
 const AHEAD: usize = 2;

@@ -1,11 +1,13 @@
 //! An opened source on this machine: the core's source, its store, and the loop that joins them.
 
 use crate::exit::{Failure, NO_REPOSITORY, Result};
+use crate::line::Settings;
 use crate::secrets::Secrets;
 use crate::store::{LocalStore, Store};
 use packtrain_core::base::{Denied, Error, Fault, Kind, Secret, Stage};
 use packtrain_core::formats::{Locked, OpenOptions, Source};
 use packtrain_core::objects::{ChunkRef, Extent, Unit};
+use packtrain_core::plan::batch::Builder;
 use packtrain_core::platform::{Kit, Port, Scratch, drive};
 use packtrain_core::session;
 use std::cell::RefCell;
@@ -75,6 +77,12 @@ impl Opened {
         let source = unlock(&port, &*store, &mut *locked)?;
         let scratch = RefCell::new(Scratch::new(kit));
         Ok(Self { store, port, source, kit, scratch })
+    }
+
+    /// A builder of batches for this source: large enough for what its opener does best, within
+    /// `settings`.
+    pub fn builder(&self, settings: &Settings) -> Builder {
+        Builder::for_groups(self.source.opener().group(), settings.share())
     }
 
     /// Runs a future of the core, serving its needs.

@@ -5,11 +5,15 @@
 //! authenticates a header and a payload that lie in different buffers.
 
 use alloc::boxed::Box;
-use blake2::{Blake2b, Digest, digest::consts::U32};
+use alloc::vec::Vec;
+use blake2b_simd::many::update_many;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Sha256, Sha512};
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, Zeroizing};
+
+/// A message, and what it should have as its MAC.
+pub type Claim<'a> = (&'a [u8], &'a [u8]);
 
 /// A keyed MAC, shared by any number of calls. Wiped on drop.
 pub struct MacKey(State);
@@ -22,7 +26,29 @@ enum State {
     /// BLAKE3 has no key schedule; the key itself is all there is to keep.
     Blake3(Zeroizing<[u8; 32]>),
     /// The state after the key, cloned for each message.
-    Blake2b(Box<Blake2b<U32>>),
+    Blake2b(Box<Blake2b>),
+}
+
+/// A BLAKE2b-256 state that is overwritten on drop: up to a block of what it took, the key, is in it.
+#[derive(Clone)]
+struct Blake2b(blake2b_simd::State);
+
+impl Blake2b {
+    fn new() -> Self {
+        Self(blake2b_simd::Params::new().hash_length(32).to_state())
+    }
+
+    fn finish(&self) -> [u8; 32] {
+        self.0.finalize().as_bytes().first_chunk().copied().unwrap_or_default()
+    }
+}
+
+impl Drop for Blake2b {
+    fn drop(&mut self) {
+        self.0 = blake2b_simd::Params::new().to_state();
+        // The last write to what nobody reads again must happen all the same.
+        core::hint::black_box(&self.0);
+    }
 }
 
 impl MacKey {
@@ -40,7 +66,9 @@ impl MacKey {
 
     /// BLAKE2b with 32 bytes of output over `key` and then the message: not BLAKE2b's own keyed mode.
     pub fn blake2b_after(key: &[u8]) -> Self {
-        Self(State::Blake2b(Box::new(Blake2b::new_with_prefix(key))))
+        let mut keyed = Box::new(Blake2b::new());
+        keyed.0.update(key);
+        Self(State::Blake2b(keyed))
     }
 
     /// The MAC of the concatenation of `parts`.
@@ -68,17 +96,38 @@ impl MacKey {
             State::Blake2b(keyed) => {
                 let mut hasher = Blake2b::clone(keyed);
                 for part in parts {
-                    Digest::update(&mut hasher, part);
+                    hasher.0.update(part);
                 }
-                hasher.finalize().into()
+                hasher.finish()
             }
         }
+    }
+
+    /// The MACs of several messages. BLAKE2b works on four of them at a time, which takes less than
+    /// half the time of one after the other.
+    pub fn mac_many(&self, messages: &[&[u8]]) -> Vec<[u8; 32]> {
+        let State::Blake2b(keyed) = &self.0 else { return messages.iter().map(|one| self.mac(&[one])).collect() };
+        let mut hashers = alloc::vec![Blake2b::clone(keyed); messages.len()];
+        update_many(hashers.iter_mut().map(|hasher| &mut hasher.0).zip(messages));
+        hashers.iter().map(Blake2b::finish).collect()
+    }
+
+    /// True if [`mac_many`](Self::mac_many) gains anything.
+    pub const fn gains_from_many(&self) -> bool {
+        matches!(self.0, State::Blake2b(_))
     }
 
     /// True if `expected` is the MAC of the concatenation of `parts`, compared in constant time.
     /// A value that is not 32 bytes long is never right.
     pub fn verify(&self, parts: &[&[u8]], expected: &[u8]) -> bool {
         self.mac(parts).as_slice().ct_eq(expected).into()
+    }
+
+    /// Whether each claim holds, as [`verify`](Self::verify).
+    pub fn verify_many(&self, claims: &[Claim<'_>]) -> Vec<bool> {
+        let messages: Vec<&[u8]> = claims.iter().map(|(message, _)| *message).collect();
+        let macs = self.mac_many(&messages);
+        macs.iter().zip(claims).map(|(mac, (_, expected))| mac.as_slice().ct_eq(expected).into()).collect()
     }
 }
 
@@ -171,6 +220,25 @@ mod tests {
                 assert_eq!(key.mac(&[head, &[], tail]), whole);
             }
             assert_eq!(key.mac(&[]), key.mac(&[b""]));
+        }
+    }
+
+    #[test]
+    fn many_are_as_each() {
+        let text: Vec<u8> = (0..3000u32).map(|n| n as u8).collect();
+        for key in [MacKey::hmac_sha256(b"k"), MacKey::blake3(&[9; 32]), MacKey::blake2b_after(&[9; 128])] {
+            for count in [0, 1, 2, 3, 4, 5, 9, 17] {
+                let messages: Vec<&[u8]> = (0..count).map(|n| &text[n..n * 137 + n / 3]).collect();
+                let each: Vec<[u8; 32]> = messages.iter().map(|message| key.mac(&[message])).collect();
+                assert_eq!(key.mac_many(&messages), each, "{count} {key:?}");
+                let mut claims: Vec<(&[u8], &[u8])> =
+                    messages.iter().zip(&each).map(|(message, mac)| (*message, mac.as_slice())).collect();
+                assert!(key.verify_many(&claims).into_iter().all(|holds| holds));
+                if let Some(claim) = claims.last_mut() {
+                    claim.1 = &[7; 32];
+                    assert_eq!(key.verify_many(&claims).iter().filter(|holds| !**holds).count(), 1);
+                }
+            }
         }
     }
 

@@ -27,7 +27,7 @@ pub use checksum::{Crc32, Xxh64, crc32};
 pub use ctr::AesCtr;
 pub use hash::{Blake3, blake3, sha256};
 pub use kdf::{Argon2Params, Argon2Variant, argon2, pbkdf2_sha256};
-pub use mac::{MacKey, hmac_sha512};
+pub use mac::{Claim, MacKey, hmac_sha512};
 
 /// Decodes the hex of a test vector.
 #[cfg(test)]

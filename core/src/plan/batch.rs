@@ -115,9 +115,27 @@ pub struct Builder {
     known: BTreeMap<Id, usize>,
     stored: u64,
     plain: u64,
+    /// Units that are opened together.
+    group: usize,
+    /// Most bytes, stored and plain, that a batch takes to hold so many.
+    group_bytes: u64,
 }
 
 impl Builder {
+    /// A builder whose batches hold at least `group` units, if stored and plain these are not more than
+    /// `group_bytes` bytes.
+    pub fn for_groups(group: usize, group_bytes: u64) -> Self {
+        Self { group, group_bytes, ..Self::default() }
+    }
+
+    /// True if the batch is large enough, with `more` nanoseconds of other work in it.
+    pub fn is_full(&self, pace: &Pace, more: u64) -> bool {
+        let enough = self.cost(pace) + more >= Pace::TARGET_NANOS || self.bytes() >= 2 * Pace::PLAIN_MAX;
+        let waiting = !self.is_empty() && self.len() < self.group && self.bytes() < self.group_bytes;
+        let whole = !waiting || more >= 2 * Pace::TARGET_NANOS;
+        self.len() >= Pace::UNITS_MAX || (enough && whole)
+    }
+
     /// Adds a unit and returns its number in the batch; a unit already there keeps its number.
     pub fn add(&mut self, unit: Unit) -> usize {
         if let Some(&at) = self.known.get(&unit.id) {
@@ -158,7 +176,8 @@ impl Builder {
 
     /// The batch, leaving an empty builder.
     pub fn take(&mut self) -> Batch {
-        let Self { units, .. } = core::mem::take(self);
+        let next = Self::for_groups(self.group, self.group_bytes);
+        let Self { units, .. } = core::mem::replace(self, next);
         Batch::new(units)
     }
 }
@@ -245,6 +264,27 @@ mod tests {
         assert_eq!(builder.add(unit(1, 0, 0, 10)), 0);
         assert_eq!(builder.take().units.len(), 2);
         assert!(builder.is_empty());
+    }
+
+    #[test]
+    fn batches_hold_a_group_where_that_is_not_too_much() {
+        let large = |id: u8| Unit { size: Some(2 << 20), ..unit(id, 0, u64::from(id) << 22, 1 << 20) };
+        let pace = Pace::new();
+        let filled = |mut builder: Builder| {
+            (1..).find(|id| {
+                builder.add(large(*id));
+                builder.is_full(&pace, 0)
+            })
+        };
+        assert_eq!(filled(Builder::default()), Some(2));
+        assert_eq!(filled(Builder::for_groups(4, 16 << 20)), Some(4));
+        assert_eq!(filled(Builder::for_groups(4, 8 << 20)), Some(3));
+        assert_eq!(filled(Builder::for_groups(4, 0)), Some(2));
+        // Other work fills a batch as well.
+        assert!(Builder::for_groups(4, 16 << 20).is_full(&pace, Pace::TARGET_NANOS));
+        let mut one = Builder::for_groups(4, 16 << 20);
+        one.add(large(1));
+        assert!(!one.is_full(&pace, Pace::TARGET_NANOS) && one.is_full(&pace, 2 * Pace::TARGET_NANOS));
     }
 
     proptest! {

@@ -9,7 +9,7 @@ pub mod opener;
 pub mod port;
 
 pub use codec::{Codec, CodecError, Decoder, Kit};
-pub use opener::{Content, Opener, Scratch};
+pub use opener::{Content, Opener, Opening, Scratch};
 pub use port::{Failure, Need, Port, Reply, drive};
 
 /// A boxed future that stays on its thread.

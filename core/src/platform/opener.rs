@@ -39,6 +39,18 @@ impl Content {
     }
 }
 
+/// One of several units that are opened together.
+pub struct Opening<'a> {
+    /// The unit.
+    pub unit: &'a Unit,
+    /// Exactly its stored bytes; they may be decrypted in place.
+    pub stored: &'a mut [u8],
+    /// A buffer for its plaintext, as in [`Opener::open`].
+    pub plain: Vec<u8>,
+    /// What came of it.
+    pub outcome: Result<Content, Fault>,
+}
+
 /// Opens the units of one source. Made by a format, shared by all workers; holds the keys.
 pub trait Opener: Send + Sync {
     /// Authenticates, decrypts, decompresses and checks one unit.
@@ -57,6 +69,18 @@ pub trait Opener: Send + Sync {
         plain: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<Content, Fault>;
+
+    /// How many units, at least, should be opened together; 1 if nothing is gained by that.
+    fn group(&self) -> usize {
+        1
+    }
+
+    /// Opens several units together, each with the same outcome as by [`open`](Self::open) alone.
+    fn open_group(&self, group: &mut [Opening<'_>], scratch: &mut Scratch) {
+        for opening in group {
+            opening.outcome = self.open(opening.unit, opening.stored, &mut opening.plain, scratch);
+        }
+    }
 
     /// True if `plain` is the content that the chunk id stands for.
     fn is_content(&self, id: &Id, plain: &[u8]) -> bool;

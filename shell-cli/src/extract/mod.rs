@@ -99,7 +99,7 @@ pub fn extract(
         Failure::new(exit::ERROR, format!("{}: {what}", target.display()))
     })?;
     let crew = worker::Writers::new(opened, settings);
-    let planner = plan::Planner::new(opened, archive, selection, target, options);
+    let planner = plan::Planner::new(opened, archive, selection, target, options, settings);
     let mut conductor = conduct::Restorer::new(planner, options, messages);
     line::run(settings, &crew, cancelled, &mut conductor)?;
     let (target, unproven) = conductor.finish();

@@ -9,7 +9,7 @@ use super::task::{BigFile, Job, Later, Piece, PieceSource, Saying, Spot, Task};
 use super::worker::Writers;
 use super::{Options, Overwrite};
 use crate::exit::Result;
-use crate::line::{Line, Next};
+use crate::line::{Line, Next, Settings};
 use crate::opened::Opened;
 use crate::target::{Folder, Make, NewFile, Problem, SavedTimes, Target, existing};
 use packtrain_core::base::{Fault, Id};
@@ -81,6 +81,7 @@ impl<'a> Planner<'a> {
         selection: &'a Selection,
         target: Target,
         options: &'a Options,
+        settings: &Settings,
     ) -> Self {
         let root = Level { folder: target.root().clone(), path: Vec::new(), entry: None, times: None };
         Self {
@@ -90,7 +91,7 @@ impl<'a> Planner<'a> {
             options,
             target,
             stack: vec![root],
-            builder: Builder::default(),
+            builder: opened.builder(settings),
             tasks: Vec::new(),
             growing: None,
             stalled: None,
@@ -165,10 +166,7 @@ impl<'a> Planner<'a> {
     }
 
     fn is_full(&self) -> bool {
-        let tasks = self.tasks.len() as u64 * TASK_NANOS;
-        self.builder.cost(&self.pace) + tasks >= Pace::TARGET_NANOS
-            || self.builder.bytes() >= 2 * Pace::PLAIN_MAX
-            || self.builder.len() >= Pace::UNITS_MAX
+        self.builder.is_full(&self.pace, self.tasks.len() as u64 * TASK_NANOS)
     }
 
     fn flush(&mut self, line: &Line<'_, Writers>) -> Next<Job> {

@@ -26,7 +26,12 @@ pub struct Writers {
 impl Writers {
     /// Writers for one source.
     pub fn new(opened: &Opened, settings: &Settings) -> Self {
-        Self { store: opened.store.clone(), opener: opened.source.opener(), kit: opened.kit, keep: settings.keep() }
+        Self {
+            store: opened.store.clone(),
+            opener: opened.source.opener(),
+            kit: opened.kit,
+            keep: usize::try_from(settings.share()).unwrap_or(usize::MAX),
+        }
     }
 }
 
@@ -46,6 +51,7 @@ impl Crew for Writers {
     fn work(&self, bench: &mut Bench, job: &mut Job) -> (Done, u64) {
         let started = Instant::now();
         let failures = self.store.bring(&*self.opener, &job.batch, job.fetched.take(), &mut bench.stored);
+        bench.begin();
         let Job { batch, tasks, results, .. } = job;
         let uses = uses(tasks, batch.units.len());
         let mut decoder =
@@ -212,8 +218,7 @@ impl Decoder<'_> {
             }
             return fault;
         }
-        let failure = self.failures.get(at).and_then(Option::as_ref);
-        match self.bench.open(self.batch, at, self.opener, failure) {
+        match self.bench.open(self.batch, at, self.opener, self.failures) {
             Ok(content) => {
                 let plain = self.bench.bytes(&content);
                 if more {

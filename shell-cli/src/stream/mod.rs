@@ -76,7 +76,7 @@ impl Decoders {
             opener: opened.source.opener(),
             kit: opened.kit,
             keep,
-            spare: settings.keep(),
+            spare: usize::try_from(settings.share()).unwrap_or(usize::MAX),
         }
     }
 }
@@ -97,10 +97,10 @@ impl Crew for Decoders {
     fn work(&self, bench: &mut Bench, job: &mut DecodeJob) -> (Decoded, u64) {
         let started = Instant::now();
         let failures = self.store.bring(&*self.opener, &job.batch, job.fetched.take(), &mut bench.stored);
+        bench.begin();
         let mut held = 0;
         let units = (0..job.batch.units.len()).map(|at| {
-            let failure = failures.get(at).and_then(Option::as_ref);
-            let content = bench.open(&job.batch, at, &*self.opener, failure)?;
+            let content = bench.open(&job.batch, at, &*self.opener, &failures)?;
             let plain = match (self.keep, content) {
                 (Keep::Nothing, _) => Vec::new(),
                 // The buffer that was decoded into is the one that is written out.
@@ -148,7 +148,7 @@ pub fn stream(
         on_damage,
         messages,
         sink,
-        builder: Builder::default(),
+        builder: opened.builder(settings),
         rows: Vec::new(),
         scripts: VecDeque::new(),
         growing: None,
@@ -217,10 +217,7 @@ struct Streamer<'a> {
 
 impl Streamer<'_> {
     fn is_full(&self) -> bool {
-        self.builder.cost(&self.pace) >= Pace::TARGET_NANOS
-            || self.builder.bytes() >= 2 * Pace::PLAIN_MAX
-            || self.builder.len() >= Pace::UNITS_MAX
-            || self.rows.len() >= 4 * Pace::UNITS_MAX
+        self.builder.is_full(&self.pace, 0) || self.rows.len() >= 4 * Pace::UNITS_MAX
     }
 
     fn flush(&mut self, line: &Line<'_, Decoders>) -> Next<DecodeJob> {

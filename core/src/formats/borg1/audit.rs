@@ -21,8 +21,8 @@ pub struct SegmentAudit {
     commits: u64,
     /// A PUT or DELETE came after a COMMIT.
     reopened: bool,
-    /// Damage in order, with the offset of the entry. Only a wrong checksum lets the audit go on.
-    flaws: Vec<(Check, u64)>,
+    /// Damage in order. Only a wrong checksum lets the audit go on.
+    flaws: Vec<Flaw>,
     /// Which entries are in use; without it all are.
     used: Option<(Arc<Places>, u32)>,
 }
@@ -50,6 +50,25 @@ impl Places {
     }
 }
 
+/// One damage: what, and the bytes that cannot be told apart because of it.
+#[derive(Clone, Copy, Debug)]
+struct Flaw {
+    check: Check,
+    start: u64,
+    end: u64,
+}
+
+impl Flaw {
+    /// Damage after which it is unknown where entries begin.
+    const fn to_the_end(check: Check, start: u64) -> Self {
+        Self { check, start, end: u64::MAX }
+    }
+
+    fn error(&self) -> Error {
+        Error::from(self.check).at(self.start)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Open {
     start: u64,
@@ -66,7 +85,7 @@ impl SegmentAudit {
 
     /// Takes the next bytes.
     fn take(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() && self.flaws.last().is_none_or(|(check, _)| *check == Check::Crc) {
+        while !bytes.is_empty() && self.flaws.last().is_none_or(|flaw| flaw.check == Check::Crc) {
             if let Some(open) = &mut self.open {
                 let (now, later) = bytes.split_at(open.left.min(bytes.len()));
                 open.crc.update(now);
@@ -93,7 +112,7 @@ impl SegmentAudit {
         if !self.started {
             self.started = true;
             if self.front != MAGIC {
-                self.flaws.push((Check::Magic, start));
+                self.flaws.push(Flaw::to_the_end(Check::Magic, start));
             }
         } else if let Some(front) = Front::parse(&self.front) {
             let mut crc = Crc32::new();
@@ -101,7 +120,7 @@ impl SegmentAudit {
             self.open = Some(Open { start, front, left: front.size as usize - FRONT_LEN, crc });
             self.close();
         } else {
-            self.flaws.push((Check::Entry, start));
+            self.flaws.push(Flaw::to_the_end(Check::Entry, start));
         }
         self.front.clear();
     }
@@ -110,7 +129,7 @@ impl SegmentAudit {
     fn close(&mut self) {
         let Some(open) = self.open.take_if(|open| open.left == 0) else { return };
         if open.crc.finish() != open.front.crc && self.flaws.len() < FLAWS_MAX {
-            self.flaws.push((Check::Crc, open.start));
+            self.flaws.push(Flaw { check: Check::Crc, start: open.start, end: self.seen });
         }
         match open.front.tag {
             Tag::Commit => self.commits += 1,
@@ -123,18 +142,17 @@ impl SegmentAudit {
     /// # Errors
     /// `Magic`, `Entry`, `Crc` or `Truncated`, with the offset.
     pub fn verdict(&self) -> Result<()> {
-        match self.flaws.first().copied().or(self.cut()) {
-            Some((check, offset)) => Err(Error::from(check).at(offset)),
-            None => Ok(()),
-        }
+        self.flaws.first().copied().or(self.cut()).map_or(Ok(()), |flaw| Err(flaw.error()))
     }
 
     /// The entry that the bytes end in.
-    fn cut(&self) -> Option<(Check, u64)> {
-        match &self.open {
-            Some(open) => Some((Check::Truncated, open.start)),
-            None => (!self.front.is_empty()).then(|| (Check::Truncated, self.seen - self.front.len() as u64)),
-        }
+    fn cut(&self) -> Option<Flaw> {
+        let start = match &self.open {
+            Some(open) => open.start,
+            None if self.front.is_empty() => return None,
+            None => self.seen - self.front.len() as u64,
+        };
+        Some(Flaw::to_the_end(Check::Truncated, start))
     }
 
     /// True if the segment ends a transaction: it is whole, and nothing follows its first COMMIT.
@@ -151,18 +169,13 @@ impl Audit for SegmentAudit {
     fn finish(self: Box<Self>) -> Result<Option<String>> {
         let Some((places, object)) = &self.used else { return self.verdict().map(|()| None) };
         let flaws = self.flaws.iter().copied().chain(self.cut());
-        // Where the next entry begins is unknown after all other damage than a wrong checksum.
-        let concerns = |(check, at): &(Check, u64)| match (check, places.next(*object, *at)) {
-            (Check::Crc, next) => next == Some(*at),
-            (_, next) => next.is_some(),
-        };
-        if let Some((check, offset)) = flaws.clone().find(concerns) {
-            return Err(Error::from(check).at(offset));
+        let concerns = |flaw: &Flaw| places.next(*object, flaw.start).is_some_and(|used| used < flaw.end);
+        if let Some(flaw) = flaws.clone().find(concerns) {
+            return Err(flaw.error());
         }
-        let mut flaws = flaws.peekable();
-        let Some((check, offset)) = flaws.peek().copied() else { return Ok(None) };
+        let Some(first) = flaws.clone().next() else { return Ok(None) };
         let count = flaws.count();
-        Ok(Some(format!("{count} damaged entries that nothing uses, the first at {offset}: {check}")))
+        Ok(Some(format!("{count} damaged entries that nothing uses, the first at {}: {}", first.start, first.check)))
     }
 }
 

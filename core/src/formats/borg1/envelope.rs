@@ -3,9 +3,11 @@
 use super::keys::KeyMaterial;
 use super::mode::{Family, Mode};
 use crate::base::{Check, Id, Result, Secret};
-use crate::crypto::{AesCtr, MacKey, hmac_sha512, sha256};
+use crate::crypto::{AesCtr, Claim, MacKey, hmac_sha512, sha256};
 use alloc::vec::Vec;
 
+/// Length of a MAC.
+const TAG_LEN: usize = 32;
 /// Start of the context that the key of an authentication is derived with (borg1.md 10.2).
 const TAM_CONTEXT: &[u8] = b"borg-metadata-authentication-";
 
@@ -86,23 +88,62 @@ impl Keys {
         }
     }
 
+    /// For each plaintext with its id, as [`is_chunk`](Self::is_chunk).
+    pub fn are_chunks(&self, claims: &[Claim<'_>]) -> Vec<bool> {
+        match &self.hash {
+            IdHash::Plain => claims.iter().map(|(plain, id)| sha256(&[plain]) == **id).collect(),
+            IdHash::Keyed(key) => key.verify_many(claims),
+            IdHash::Unknown => alloc::vec![true; claims.len()],
+        }
+    }
+
     /// Opens an object in place and returns its payload, [`Mode::overhead`] bytes from its start.
     ///
     /// # Errors
     /// `Truncated`, `EnvelopeType` for another mode's type byte, `Tag`.
     pub fn open<'a>(&self, object: &'a mut [u8]) -> Result<&'a mut [u8]> {
+        if let Some((sealed, tag)) = self.sealed(object)?
+            && !self.are_authentic(&[(sealed, tag)]).first().is_some_and(|holds| *holds)
+        {
+            return Err(Check::Tag.into());
+        }
+        self.decrypt(object)
+    }
+
+    /// True if hashes and MACs of several objects take less time together.
+    pub fn gains_from_many(&self) -> bool {
+        matches!(&self.hash, IdHash::Keyed(key) if key.gains_from_many())
+    }
+
+    /// What the MAC of an object covers, and the MAC; nothing in modes without one.
+    ///
+    /// # Errors
+    /// `Truncated`, `EnvelopeType` for another mode's type byte.
+    pub fn sealed<'a>(&self, object: &'a [u8]) -> Result<Option<Claim<'a>>> {
         if object.len() < self.mode.overhead() + 2 {
             return Err(Check::Truncated.into());
         }
-        let (type_byte, rest) = object.split_first_mut().ok_or(Check::Truncated)?;
+        let (type_byte, rest) = object.split_first().ok_or(Check::Truncated)?;
         if !self.mode.accepts(*type_byte) {
             return Err(Check::EnvelopeType.into());
         }
-        let Some((cipher, mac_key)) = &self.cipher else { return Ok(rest) };
-        let (tag, sealed) = rest.split_first_chunk_mut::<32>().ok_or(Check::Truncated)?;
-        if !mac_key.verify(&[sealed], tag) {
-            return Err(Check::Tag.into());
-        }
+        let has_mac = self.cipher.is_some();
+        Ok(rest.split_at_checked(TAG_LEN).filter(|_| has_mac).map(|(tag, sealed)| (sealed, tag)))
+    }
+
+    /// For each of what [`sealed`](Self::sealed) gave, whether the MAC holds.
+    pub fn are_authentic(&self, sealed: &[Claim<'_>]) -> Vec<bool> {
+        self.cipher.as_ref().map_or_else(|| alloc::vec![false; sealed.len()], |(_, key)| key.verify_many(sealed))
+    }
+
+    /// Decrypts an object that is authentic, in place, and returns its payload.
+    ///
+    /// # Errors
+    /// `Truncated`.
+    pub fn decrypt<'a>(&self, object: &'a mut [u8]) -> Result<&'a mut [u8]> {
+        let (_, rest) = object.split_first_mut().ok_or(Check::Truncated)?;
+        let Some((cipher, _)) = &self.cipher else { return Ok(rest) };
+        let (_, sealed) = rest.split_at_mut_checked(TAG_LEN).ok_or(Check::Truncated)?;
         let (iv, payload) = sealed.split_first_chunk_mut::<8>().ok_or(Check::Truncated)?;
         let counter = u128::from(u64::from_be_bytes(*iv)).to_be_bytes();
         cipher.apply(&counter, payload);

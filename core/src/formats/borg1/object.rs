@@ -9,9 +9,11 @@ use super::log::Log;
 use super::payload;
 use super::replay::MANIFEST;
 use crate::base::{Check, Error, Fault, Id, Result, Stage, limits};
+use crate::crypto::Claim;
 use crate::objects::{Method, Role, Unit};
-use crate::platform::{Content, Opener, Scratch};
+use crate::platform::{Content, Opener, Opening, Scratch};
 use alloc::{string::String, sync::Arc, vec::Vec};
+use core::ops::Range;
 
 /// Opens objects with the repository's keys; shared by all workers.
 pub struct ObjectOpener {
@@ -19,7 +21,25 @@ pub struct ObjectOpener {
     log: Arc<Log>,
 }
 
+/// Units whose hashes are computed together.
+const GROUP: usize = 8;
+
 impl ObjectOpener {
+    /// What the MAC of a unit covers, and the MAC, if the unit is well-formed so far.
+    fn sealed<'a>(&self, opening: &'a Opening<'_>) -> Result<Option<Claim<'a>>, Fault> {
+        let object = opening.outcome.as_ref().map_err(Fault::clone)?.bytes(opening.stored, &opening.plain);
+        self.keys.sealed(object).map_err(|error| error.during(Stage::Open))
+    }
+
+    /// The content of a unit that is authentic.
+    fn content(&self, opening: &mut Opening<'_>, scratch: &mut Scratch) -> Result<Content, Fault> {
+        let Opening { unit, stored, plain, outcome } = opening;
+        let Ok(Content::Stored(range)) = outcome else { return Err(Error::from(Check::Entry).during(Stage::Open)) };
+        let object = stored.get_mut(range.clone()).unwrap_or_default();
+        let payload = self.keys.decrypt(object).map_err(|error| error.during(Stage::Open))?;
+        self.inflate(payload, unit.size, cap(unit.role), plain, scratch).map(in_entry)
+    }
+
     /// An opener with these keys, for objects in the segments of this log.
     pub const fn new(keys: Arc<Keys>, log: Arc<Log>) -> Self {
         Self { keys, log }
@@ -38,9 +58,22 @@ impl ObjectOpener {
         plain: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<Content, Fault> {
-        let opened = self.keys.open(object).map_err(|error| error.during(Stage::Open))?;
-        let (method, range) = payload::unwrap(opened).map_err(|error| error.during(Stage::Inflate))?;
-        let packed = opened.get(range.clone()).unwrap_or(&[]);
+        let payload = self.keys.open(object).map_err(|error| error.during(Stage::Open))?;
+        self.inflate(payload, size, cap, plain, scratch)
+    }
+
+    /// Decompresses a payload, which starts [`Mode::overhead`](super::mode::Mode::overhead) bytes after
+    /// the type byte; content that was stored as it is, is given from the type byte on.
+    fn inflate(
+        &self,
+        payload: &[u8],
+        size: Option<u32>,
+        cap: u32,
+        plain: &mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<Content, Fault> {
+        let (method, range) = payload::unwrap(payload).map_err(|error| error.during(Stage::Inflate))?;
+        let packed = payload.get(range.clone()).unwrap_or(&[]);
         let content = match method {
             Method::None => {
                 limits::within("plaintext size", packed.len() as u64, cap.into())
@@ -55,11 +88,97 @@ impl ObjectOpener {
         }
         Ok(content)
     }
+
+    fn open_alone(
+        &self,
+        unit: &Unit,
+        stored: &mut [u8],
+        plain: &mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) -> Result<Content, Fault> {
+        let object = stored.get_mut(Self::object(unit, stored)?).unwrap_or_default();
+        let content = in_entry(self.unseal(object, unit.size, cap(unit.role), plain, scratch)?);
+        if unit.id != MANIFEST && !self.keys.is_chunk(&unit.id, content.bytes(stored, plain)) {
+            return Err(Error::from(Check::ChunkId).during(Stage::Verify));
+        }
+        Ok(content)
+    }
+
+    /// The object in the entry of a unit, from its type byte to its end.
+    fn object(unit: &Unit, stored: &[u8]) -> Result<Range<usize>, Fault> {
+        // The manifest has no id that its content could be compared with: it is no content of files.
+        if unit.id == MANIFEST && unit.role != Role::Any {
+            return Err(Error::from(Check::ObjectType).during(Stage::Open));
+        }
+        let len = entry::put(stored, &unit.id).map_err(|error| error.during(Stage::Open))?;
+        Ok(HEADER_LEN..len)
+    }
+}
+
+/// Most plaintext that a unit may have, bytes.
+const fn cap(role: Role) -> u32 {
+    match role {
+        Role::Archive | Role::Any => limits::MANIFEST_MAX,
+        Role::Content | Role::List | Role::Stream => limits::OBJECT_MAX,
+    }
+}
+
+/// Content given from the type byte on, as one from the entry's first byte on.
+fn in_entry(content: Content) -> Content {
+    match content {
+        Content::Stored(range) => Content::Stored(HEADER_LEN + range.start..HEADER_LEN + range.end),
+        plain => plain,
+    }
+}
+
+/// The plaintext of an opened unit with the id that it should have.
+fn claim<'a>(opening: &'a Opening<'_>) -> Option<Claim<'a>> {
+    let content = opening.outcome.as_ref().ok().filter(|_| opening.unit.id != MANIFEST)?;
+    Some((content.bytes(opening.stored, &opening.plain), &opening.unit.id.0))
+}
+
+fn blame(fault: Fault, unit: &Unit) -> Fault {
+    Fault { error: fault.error.of_chunk(unit.id).at(unit.at.offset), ..fault }
 }
 
 impl Opener for ObjectOpener {
     fn is_content(&self, id: &Id, plain: &[u8]) -> bool {
         self.keys.is_chunk(id, plain)
+    }
+
+    fn group(&self) -> usize {
+        if self.keys.gains_from_many() { GROUP } else { 1 }
+    }
+
+    /// Step by step for all: entries, MACs together, decryption and decompression, ids together.
+    fn open_group(&self, group: &mut [Opening<'_>], scratch: &mut Scratch) {
+        for opening in &mut *group {
+            opening.outcome = Self::object(opening.unit, opening.stored).map(Content::Stored);
+        }
+        let sealed: Vec<_> = group.iter().map(|opening| self.sealed(opening)).collect();
+        let claims: Vec<_> = sealed.iter().filter_map(|sealed| sealed.as_ref().ok().copied().flatten()).collect();
+        let mut verdicts = self.keys.are_authentic(&claims).into_iter();
+        let checked: Vec<Result<(), Fault>> = sealed
+            .into_iter()
+            .map(|sealed| match sealed? {
+                Some(_) if verdicts.next() != Some(true) => Err(Error::from(Check::Tag).during(Stage::Open)),
+                _ => Ok(()),
+            })
+            .collect();
+        for (opening, checked) in group.iter_mut().zip(checked) {
+            opening.outcome = checked.and_then(|()| self.content(opening, scratch));
+        }
+        let claims: Vec<Claim<'_>> = group.iter().filter_map(claim).collect();
+        let mut verdicts = self.keys.are_chunks(&claims).into_iter();
+        let holds: Vec<bool> =
+            group.iter().map(|opening| claim(opening).is_none() || verdicts.next() == Some(true)).collect();
+        for (opening, holds) in group.iter_mut().zip(holds) {
+            if !holds {
+                opening.outcome = Err(Error::from(Check::ChunkId).during(Stage::Verify));
+            }
+            let outcome = core::mem::replace(&mut opening.outcome, Ok(Content::Plain(0)));
+            opening.outcome = outcome.map_err(|fault| blame(fault, opening.unit));
+        }
     }
 
     fn open(
@@ -69,26 +188,7 @@ impl Opener for ObjectOpener {
         plain: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<Content, Fault> {
-        let blame = |fault: Fault| Fault { error: fault.error.of_chunk(unit.id).at(unit.at.offset), ..fault };
-        let at_stage = |stage: Stage| move |error: Error| blame(error.during(stage));
-        // The manifest has no id that its content could be compared with: it is no content of files.
-        if unit.id == MANIFEST && unit.role != Role::Any {
-            return Err(at_stage(Stage::Open)(Check::ObjectType.into()));
-        }
-        let len = entry::put(stored, &unit.id).map_err(at_stage(Stage::Open))?;
-        let object = stored.get_mut(HEADER_LEN..len).unwrap_or_default();
-        let cap = match unit.role {
-            Role::Archive | Role::Any => limits::MANIFEST_MAX,
-            Role::Content | Role::List | Role::Stream => limits::OBJECT_MAX,
-        };
-        let content = match self.unseal(object, unit.size, cap, plain, scratch).map_err(blame)? {
-            Content::Stored(range) => Content::Stored(HEADER_LEN + range.start..HEADER_LEN + range.end),
-            plain => plain,
-        };
-        if unit.id != MANIFEST && !self.keys.is_chunk(&unit.id, content.bytes(stored, plain)) {
-            return Err(at_stage(Stage::Verify)(Check::ChunkId.into()));
-        }
-        Ok(content)
+        self.open_alone(unit, stored, plain, scratch).map_err(|fault| blame(fault, unit))
     }
 
     fn object_name(&self, object: u32) -> String {

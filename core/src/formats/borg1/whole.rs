@@ -219,7 +219,10 @@ fn later_names_share_the_content_of_the_first() {
         item("alone", &[&source("nowhere")]),
     ];
     let store = with_items(core::slice::from_ref(&text), &marked);
-    assert_eq!(read_plain(&store).unwrap(), "a: f=text single=text d/g=text alone=-");
+    assert_eq!(
+        read_plain(&store).unwrap(),
+        "a: f=text single=text d/g=text (it is another name of nowhere, which is not in the archive)"
+    );
     // Old writers and imported archives mark nothing, and write paths as they like.
     let unmarked = [
         item("f", &[&chunks(&text)]),
