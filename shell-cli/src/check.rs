@@ -223,7 +223,7 @@ fn verify_data(
     let crew = Decoders::new(opened, Keep::Nothing, settings);
     let mut conductor = DataPass {
         chunks: chunks.into_iter(),
-        builder: opened.builder(settings),
+        builder: opened.builder(settings.share()),
         pace: Pace::new(),
         batches: std::collections::VecDeque::new(),
         messages,

@@ -1,7 +1,6 @@
 //! An opened source on this machine: the core's source, its store, and the loop that joins them.
 
 use crate::exit::{Failure, NO_REPOSITORY, Result};
-use crate::line::Settings;
 use crate::secrets::Secrets;
 use crate::store::{LocalStore, Store};
 use packtrain_core::base::{Denied, Error, Fault, Kind, Secret, Stage};
@@ -79,10 +78,10 @@ impl Opened {
         Ok(Self { store, port, source, kit, scratch })
     }
 
-    /// A builder of batches for this source: large enough for what its opener does best, within
-    /// `settings`.
-    pub fn builder(&self, settings: &Settings) -> Builder {
-        Builder::for_groups(self.source.opener().group(), settings.share())
+    /// A builder of batches for this source: large enough for what its opener does best, as long as
+    /// that is not more than `share` bytes.
+    pub fn builder(&self, share: u64) -> Builder {
+        Builder::for_groups(self.source.opener().group(), share)
     }
 
     /// Runs a future of the core, serving its needs.

@@ -4,11 +4,14 @@
 //! `tests/fuzz_replay.rs` (the committed corpus and seeded changes of it, on stable). Each must
 //! return, whatever the bytes, and checks what can be said of any answer.
 
+use crate::log_writer::LogWriter;
 use crate::writer::{Item, Object, Packing, Suite, Value, Writer};
 use packtrain::opened::Opened;
 use packtrain::store::Store;
 use packtrain_core::base::{Id, Secret, limits};
+use packtrain_core::crypto::sha256;
 use packtrain_core::engine::{Budget, End, Ordered, Output, Refused, Ticket};
+use packtrain_core::formats::borg1;
 use packtrain_core::formats::borg2::{archive, config, index, keys, object};
 use packtrain_core::formats::common::{ini, item, msgpack};
 use packtrain_core::formats::{Catalog, Listed, Which};
@@ -23,7 +26,7 @@ use std::sync::Arc;
 pub type Target = fn(&[u8]);
 
 /// Every target by name.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("object", object_bytes),
     ("fragment", fragment),
     ("key", key),
@@ -33,6 +36,9 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("pattern", pattern),
     ("ordered", ordered),
     ("repository", repository),
+    ("log", log),
+    ("log_items", log_items),
+    ("log_maps", log_maps),
 ];
 
 /// Feeds `data` to the target of this name.
@@ -216,9 +222,51 @@ fn ordered(data: &[u8]) {
     }
 }
 
-/// A whole repository: files one after the other, each a name's length, a name, a length of two
-/// bytes, content. Keys are the writer's own, since costs of a gigabyte are another test's.
-fn repository(data: &[u8]) {
+/// A whole repository of Borg 1.x, segments and all.
+fn log(data: &[u8]) {
+    let mut files = files(data);
+    // A key would be tried with as many rounds as it says.
+    files.iter_mut().filter(|(name, _)| name == "config").for_each(|(_, text)| {
+        let plain = text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii_start().starts_with(b"key"));
+        *text = plain.collect::<Vec<_>>().join(&b'\n');
+    });
+    walk(files);
+}
+
+/// An item stream of Borg 1.x, cut where the first bytes say, in chunks of which one may be lost.
+fn log_items(data: &[u8]) {
+    let Some((control, stream)) = data.split_first_chunk::<3>() else { return };
+    for parts in [false, true] {
+        if let Ok((found, used)) = item::parse(stream, item::Dialect::Borg1 { parts }) {
+            assert!((1..=stream.len()).contains(&used));
+            if let item::Item::Entry(entry, _) = found {
+                assert_safe(&entry.path);
+            }
+        }
+    }
+    let mut writer = LogWriter::default();
+    let lost = (control[1] % 3 == 0).then_some(control[2].into());
+    writer.archive("fuzz", stream, usize::from(control[0]) + 1, lost);
+    writer.put(b"content");
+    walk(writer.files());
+}
+
+/// Whatever of Borg 1.x is a map or a text of its own.
+fn log_maps(data: &[u8]) {
+    let _ = borg1::keys::SealedKey::parse(data);
+    let _ = borg1::manifest::Manifest::parse(data);
+    if let Ok(map) = borg1::archive::parse(data) {
+        assert!(map.items.len() * 32 <= data.len());
+    }
+    if let Ok((_, range)) = borg1::payload::unwrap(data) {
+        assert!(range.end <= data.len());
+    }
+    let _ = borg1::config::Config::parse(data);
+}
+
+/// Files one after the other, each a name's length, a name, a length of two bytes, content. Keys are
+/// the writer's own, since costs of a gigabyte are another test's.
+fn files(data: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     let mut rest = data;
     while let Some((&len, after)) = rest.split_first() {
@@ -229,6 +277,12 @@ fn repository(data: &[u8]) {
         files.push((String::from_utf8_lossy(name).into_owned(), content.to_vec()));
         rest = after;
     }
+    files
+}
+
+/// A whole repository of Borg 2.
+fn repository(data: &[u8]) {
+    let mut files = files(data);
     files.retain(|(name, _)| !name.starts_with("keys/"));
     files.extend(Writer::new(Suite::ALL[4], "").files().into_iter().filter(|(name, _)| name.starts_with("keys/")));
     walk(files);
@@ -359,16 +413,65 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         ],
         "repository" => {
             writer.archive_of_pieces("seed", &[&stream]);
-            let pack = |files: Vec<(String, Vec<u8>)>| -> Vec<u8> {
-                let one = |(name, bytes): (String, Vec<u8>)| {
-                    [&[name.len() as u8][..], name.as_bytes(), &(bytes.len() as u16).to_be_bytes(), &bytes].concat()
-                };
-                files.into_iter().filter(|(name, _)| !name.starts_with("keys/")).flat_map(one).collect()
-            };
             let whole = writer.files();
             let without_index = whole.iter().filter(|(name, _)| !name.starts_with("index/")).cloned().collect();
             vec![pack(whole), pack(without_index)]
         }
+        "log" => {
+            let mut writer = LogWriter::default();
+            let id = writer.put(b"content of a file");
+            writer.archive("seed", &log_stream(id), 100, None);
+            vec![pack(writer.files())]
+        }
+        "log_items" => {
+            let stream = log_stream(sha256(&[b"content"]));
+            vec![[&[255, 1, 0][..], &stream].concat(), [&[30, 0, 2][..], &stream].concat()]
+        }
+        "log_maps" => {
+            let mut writer = LogWriter::default();
+            writer.archive("seed", b"", 1, None);
+            let files = writer.files();
+            let (config, segment) = (&files[0].1, &files[1].1);
+            let key = Value::map(vec![
+                ("algorithm", Value::text("sha256")),
+                ("data", Value::Blob(vec![7; 218])),
+                ("hash", Value::Blob(vec![8; 32])),
+                ("iterations", Value::Int(1)),
+                ("salt", Value::Blob(vec![9; 32])),
+                ("version", Value::Int(1)),
+            ]);
+            // The maps of the archive and the manifest start after entry, type byte and compression.
+            let size = u32::from_le_bytes(segment[12..16].try_into().expect("four bytes")) as usize;
+            let maps = [segment[8 + 44..8 + size].to_vec(), segment[8 + size + 44..].to_vec()];
+            [config.clone(), key.encode(), vec![4, 0, 0, 0, 0, 3, 1, 0, 9]].into_iter().chain(maps).collect()
+        }
         _ => Vec::new(),
     }
+}
+
+/// Files as [`files`] reads them, without keys.
+fn pack(files: Vec<(String, Vec<u8>)>) -> Vec<u8> {
+    let one = |(name, bytes): (String, Vec<u8>)| {
+        [&[name.len() as u8][..], name.as_bytes(), &(bytes.len() as u16).to_be_bytes(), &bytes].concat()
+    };
+    files.into_iter().filter(|(name, _)| !name.starts_with("keys/")).flat_map(one).collect()
+}
+
+/// Items of Borg 1.x of every kind that is read otherwise than in Borg 2.
+fn log_stream(id: [u8; 32]) -> Vec<u8> {
+    let chunks = || Value::List(vec![Value::List(vec![Value::Blob(id.to_vec()), Value::Int(7), Value::Int(50)])]);
+    let item = |path: &[u8], mode: i64| {
+        Item::new(path, mode).with("mtime", Value::Int(1)).with("uid", Value::Int(-1)).with("user", Value::Nil)
+    };
+    let items = [
+        item(b"d", 0o040_755),
+        item(b"d/f", 0o100_644).with("chunks", chunks()).with("hardlink_master", Value::Raw(vec![0xc3])),
+        item(b"d/g", 0o100_644).with("source", Value::Blob(b"./d/f".to_vec())),
+        item(b"d/h", 0o100_644).with("chunks", chunks()).with("chunks_healthy", chunks()),
+        item(b"d/l", 0o120_777).with("source", Value::Blob(b"f".to_vec())),
+        item(b"d/f.borg_part_1", 0o100_644).with("chunks", chunks()).with("part", Value::Int(1)),
+        item(b"d/t", 0o100_644).with("mtime", Value::Blob(vec![0xff; 12])).with("bsdflags", Value::Int(1)),
+        item(b"d/x", 0o100_644).with("xattrs", Value::Map(vec![(Value::Blob(b"user.e".to_vec()), Value::Nil)])),
+    ];
+    items.iter().flat_map(Item::encode).collect()
 }

@@ -11,7 +11,8 @@
 //! | [`middlemen`] | stores that delay, count or damage reads |
 //! | [`inside`] | runs packtrain as a library, in this process |
 //! | [`spread`](mod@spread) | many checks on two threads, every failure named |
-//! | [`writer`] | a writer of small repositories, for what no case holds |
+//! | [`writer`] | a writer of small Borg 2 repositories, for what no case holds |
+//! | [`log_writer`] | the same for Borg 1.x |
 //!
 //! Nothing here decides what is right: that is in the cases, in `tree.py`, and in the tests.
 
@@ -20,6 +21,7 @@ pub mod command;
 pub mod folder;
 pub mod fuzzing;
 pub mod inside;
+pub mod log_writer;
 pub mod middlemen;
 pub mod repository;
 pub mod snapshot;

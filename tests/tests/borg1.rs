@@ -5,13 +5,26 @@
 //! | file | holds |
 //! |---|---|
 //! | `damage` | damaged segments and repaired repositories: the rest is exact, the ranges are named |
+//! | `chosen` | parts of an archive: later names of hard links, holes, streams |
 //! | `asked` | checkpoints, part files, lost archives, what is not authenticated |
 //! | `refusals` | what is not opened, and why |
 //! | `listing` | entries and archives as borg lists them |
 //! | `odd` | items that borg itself would not write |
+//!
+//! Faults of other readers that became tests here, by the number they are publicly known by: hard links whose
+//! first name is not chosen (borg#4350, #4535, #4725, #6037), is not there (#2092), or is another later name;
+//! one bad chunk ends a run (#840); replaced or misstated content with exit 0 (#3448, #2157, #5235, #2180);
+//! the index file with empty, deleted, missing or false buckets (#9022, #6687), and hints that lie (#4922,
+//! #8535); text as an entry's length (#2099); damage in what nothing uses (#5182, #3602, #8576); zero chunks
+//! in metadata (#6587); padding (#7559, #8705); times beyond all bounds, before 1970, negative owners, empty
+//! attributes, no device number (#2304, #3729, #2674, #2534); links and paths that lead out (#9919, #7099);
+//! odd names (#9406, #6151); forged or unauthenticated archives (CVE-2023-36811), empty or lost keys (#7561,
+//! #7700), keys that are not UTF-8 (#4845); `--stdout` that makes files (#2645).
 
 #[path = "borg1/asked.rs"]
 mod asked;
+#[path = "borg1/chosen.rs"]
+mod chosen;
 #[path = "borg1/damage.rs"]
 mod damage;
 #[path = "borg1/listing.rs"]

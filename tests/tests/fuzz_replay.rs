@@ -150,6 +150,21 @@ fn repository() {
 }
 
 #[test]
+fn log() {
+    replay("log");
+}
+
+#[test]
+fn log_items() {
+    replay("log_items");
+}
+
+#[test]
+fn log_maps() {
+    replay("log_maps");
+}
+
+#[test]
 fn every_target_has_a_test_and_sound_seeds() {
     for (name, target) in TARGETS {
         let sound = seeds(name);

@@ -91,7 +91,7 @@ impl<'a> Planner<'a> {
             options,
             target,
             stack: vec![root],
-            builder: opened.builder(settings),
+            builder: opened.builder(settings.share()),
             tasks: Vec::new(),
             growing: None,
             stalled: None,

@@ -148,7 +148,7 @@ pub fn stream(
         on_damage,
         messages,
         sink,
-        builder: opened.builder(settings),
+        builder: opened.builder(settings.share()),
         rows: Vec::new(),
         scripts: VecDeque::new(),
         growing: None,

@@ -987,18 +987,6 @@ def old_beta(setup):
     c.refuse("Borg 2 beta repository version 4, only version 5 is supported", tool="by hand")
 
 
-@case
-def borg1(setup):
-    if not setup.borg1:
-        return False
-    c = Case(setup, "borg1", "a borg 1.4.5 repository: config is a file", init=False)
-    t = small_tree(c)
-    t.settle()
-    c.run("borg1", "init", "-e", "repokey")
-    c.run("borg1", "create", "-C", "lz4", "--timestamp", "2026-01-02T03:04:05", "::archive", ".", cwd=t.root)
-    c.refuse("Borg 1.x repository", tool="borgbackup 1.4.5", passphrase="test")
-
-
 # ---------------------------------------------------------------- check
 
 def check(setup, name):

@@ -9,7 +9,7 @@
 # check  copies each OUT/CASE/repo, opens the copy with borg and compares with what is recorded (OUT is only read).
 #
 # BORG   borgbackup 2.0.0b25, no other version (beta: other versions write another format)
-# BORG1  borgbackup 1.4.5; without it the cases `borg1` and `from-borg1*` are left as they are
+# BORG1  borgbackup 1.4.5; without it the cases `from-borg1*` are left as they are
 # TREE   tree.py; default: ../../tools/tree.py beside this folder
 # TMPDIR where scratch trees go (default /tmp). It must be a file system with nanosecond times beyond 1970 and
 #        2038, user.* and trusted.* attributes, POSIX ACLs, and the flags of chattr: ext4 with 256-byte inodes

@@ -41,7 +41,10 @@ fn raw_path(raw: &Map<String, Value>) -> String {
     let Some(hex) = path.strip_prefix('\u{7f}') else { return path };
     let digit = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
     match (0..hex.len()).step_by(2).map(digit).collect::<Option<Vec<u8>>>() {
-        Some(bytes) => format!("base64:{}", packtrain::messages::base64(&bytes)),
+        Some(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(other) => format!("base64:{}", packtrain::messages::base64(other.as_bytes())),
+        },
         // A name that starts like that.
         None => path,
     }

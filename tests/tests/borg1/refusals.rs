@@ -44,6 +44,8 @@ fn each_is_refused_for_its_reason() {
         for command in ["list", "check"] {
             let run = Call::new([command, "-r"]).args([case.repo()]).opening(case).run();
             let told = words.iter().all(|word| run.stderr.contains(word));
+            // A check goes on with what is stored, list or no list.
+            let code = if command == "check" && case.name == "borg1/manifest-lost" { 113 } else { code };
             if run.code != code || !told || !run.stdout.is_empty() {
                 wrong.push(format!("{} {command}: {} {}", case.name, run.code, run.stderr));
             }
