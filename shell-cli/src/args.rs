@@ -270,10 +270,10 @@ pub struct CheckArgs {
     #[arg(long)]
     pub archives_only: bool,
     /// Verify only this share of the chunks, such as 5%.
-    #[arg(long, value_name = "PERCENT", value_parser = parse_share, default_value = "100%")]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_share, default_value = "100%", requires = "verify_data")]
     pub sample: f64,
     /// Stop verifying after this time, such as 90s, 10m or 2h.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "verify_data")]
     pub max_duration: Option<std::time::Duration>,
 }
 
@@ -427,7 +427,10 @@ fn split(word: &str) -> (PathBuf, Option<String>) {
 /// What is wrong with it.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().map_err(|_| format!("'{text}' does not start with a number"))?;
+    let number: u64 = text[..digits].parse().map_err(|_| match digits {
+        0 => format!("'{text}' does not start with a number"),
+        _ => format!("'{text}' is too large"),
+    })?;
     let unit = text[digits..].trim().to_ascii_lowercase();
     let (base, letter) = match unit.as_str() {
         "" | "b" => return Ok(number),

@@ -223,7 +223,8 @@ fn verify_data(
     let crew = Decoders::new(opened, Keep::Nothing, settings);
     let mut conductor = DataPass {
         chunks: chunks.into_iter(),
-        builder: opened.builder(settings.share()),
+        // Stored bytes stand for plaintext of unknown size, which may be several times as long.
+        builder: opened.builder(settings.share() / 8),
         pace: Pace::new(),
         batches: std::collections::VecDeque::new(),
         messages,

@@ -22,7 +22,9 @@ use packtrain_core::plan::pattern::Style as PatternStyle;
 use packtrain_core::plan::select::Selection;
 use packtrain_core::session::{ArchiveSpec, NoArchive};
 use serde_json::json;
+use std::ffi::OsString;
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,14 +38,16 @@ pub fn run(cli: Cli, cancelled: &Arc<AtomicBool>) -> u8 {
         Command::Info(args) => quiet(&args.common, "shown", |messages| info(&args, messages)),
         Command::Extract(args) => {
             let verb = if args.dry_run { "verified" } else { "restored" };
-            loud(&args.common, &args.power, verb, |messages| extract(&args, messages, cancelled))
+            loud(&args.common, &args.power, &args.words, verb, |messages| extract(&args, messages, cancelled))
         }
-        Command::Cat(args) => loud(&args.common, &args.power, "written", |messages| cat(&args, messages, cancelled)),
+        Command::Cat(args) => {
+            loud(&args.common, &args.power, &args.words, "written", |messages| cat(&args, messages, cancelled))
+        }
         Command::Check(args) => {
-            loud(&args.common, &args.power, "checked", |messages| check(&args, messages, cancelled))
+            loud(&args.common, &args.power, &args.words, "checked", |messages| check(&args, messages, cancelled))
         }
         Command::ExportTar(args) => {
-            loud(&args.common, &args.power, "written", |messages| export_tar(&args, messages, cancelled))
+            loud(&args.common, &args.power, &args.words, "written", |messages| export_tar(&args, messages, cancelled))
         }
         Command::ExitCodes => print(exit::TABLE.as_bytes()),
         Command::Completions { shell } => {
@@ -62,6 +66,22 @@ pub fn run(cli: Cli, cancelled: &Arc<AtomicBool>) -> u8 {
     }
 }
 
+/// Refuses to write to a place inside the source, which is only ever read.
+fn outside(source: &Path, place: &Path) -> Result<()> {
+    let Ok(root) = std::fs::metadata(source) else { return Ok(()) };
+    // The place may be still to be made; of what is there already, links are followed.
+    let there = place.ancestors().map(|part| if part.as_os_str().is_empty() { Path::new(".") } else { part });
+    let Some(there) = there.filter_map(|part| part.canonicalize().ok()).next() else { return Ok(()) };
+    let same = |part: &Path| part.metadata().is_ok_and(|part| (part.dev(), part.ino()) == (root.dev(), root.ino()));
+    match there.ancestors().any(same) {
+        true => Err(Failure::usage(format!(
+            "{}: this is inside the source, which is only ever read; choose another place",
+            place.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
 fn print(text: &[u8]) -> u8 {
     match std::io::stdout().write_all(text) {
         Ok(()) => exit::OK,
@@ -73,7 +93,13 @@ fn quiet(common: &Common, verb: &str, run: impl FnOnce(&mut Messages) -> Result<
     finish(Messages::new(Wishes { json: common.log_json, ..Wishes::default() }), verb, run)
 }
 
-fn loud(common: &Common, power: &Power, verb: &str, run: impl FnOnce(&mut Messages) -> Result<()>) -> u8 {
+fn loud(
+    common: &Common,
+    power: &Power,
+    words: &[OsString],
+    verb: &str,
+    run: impl FnOnce(&mut Messages) -> Result<()>,
+) -> u8 {
     let mut wishes = Wishes {
         json: common.log_json,
         list: power.list,
@@ -82,6 +108,13 @@ fn loud(common: &Common, power: &Power, verb: &str, run: impl FnOnce(&mut Messag
         report: None,
     };
     if let Some(path) = &power.report {
+        // What is wrong with the words, the command itself says.
+        if let Ok(words) = Words::parse(words, common.repo.as_ref())
+            && let Err(failure) = outside(&words.source, path)
+        {
+            eprintln!("packtrain: {failure}");
+            return failure.code;
+        }
         match std::fs::File::create(path) {
             Ok(file) => wishes.report = Some(BufWriter::new(file)),
             Err(error) => {
@@ -171,6 +204,15 @@ fn find<'a>(archives: &'a [Archive], name: &str) -> Result<&'a Archive> {
                 }
                 text
             }
+            NoArchive::Unreadable(ids) => {
+                let list: Vec<String> = ids.iter().map(|id| format!("aid:{:.12}", id.to_hex())).collect();
+                let mut text = format!("an archive that cannot be read may be '{name}': {}", list.join(", "));
+                if let Some(readable) = archives.iter().rfind(|archive| archive.state.is_ok()) {
+                    let time = readable.state.as_ref().map_or("", |state| state.time.as_str());
+                    text.push_str(&format!("; of the others the latest is aid:{:.12}  {time}", readable.id.to_hex()));
+                }
+                return Failure::new(exit::INTEGRITY, text);
+            }
         };
         Failure::new(exit::NO_ARCHIVE, text)
     })
@@ -230,12 +272,12 @@ fn list(args: &ListArgs, messages: &mut Messages) -> Result<()> {
     let opened = open(&words, &args.common, messages)?;
     let archives = archives(&opened, &args.common)?;
     let mut out = BufWriter::with_capacity(256 << 10, std::io::stdout().lock());
-    let style = |default: &str| -> Result<Style> {
+    let style = |default: &str, keys: &[&str]| -> Result<Style> {
         Ok(match &args.format {
             _ if args.json_lines => Style::Json,
-            Some(format) => Style::Format(listing::parse_format(format)?),
+            Some(format) => Style::Format(listing::parse_format(format, keys)?),
             None if args.short => Style::Short,
-            None => Style::Format(listing::parse_format(default)?),
+            None => Style::Format(listing::parse_format(default, keys)?),
         })
     };
     let Some(name) = &words.archive else {
@@ -243,7 +285,7 @@ fn list(args: &ListArgs, messages: &mut Messages) -> Result<()> {
             let list: Vec<_> = archives.iter().map(listing::archive_json).collect();
             writeln!(out, "{}", json!({"archives": list})).map_err(output_failed)?;
         } else {
-            let style = style(listing::ARCHIVE_FORMAT)?;
+            let style = style(listing::ARCHIVE_FORMAT, &listing::ARCHIVE_KEYS)?;
             for archive in &archives {
                 listing::archive(&mut out, &style, archive).map_err(output_failed)?;
             }
@@ -257,7 +299,7 @@ fn list(args: &ListArgs, messages: &mut Messages) -> Result<()> {
         return Ok(());
     };
     let selection = selection(&args.choice, &words.rest, 0)?;
-    let style = if args.json { Style::Json } else { style(listing::ENTRY_FORMAT)? };
+    let style = if args.json { Style::Json } else { style(listing::ENTRY_FORMAT, &listing::ENTRY_KEYS)? };
     let mut catalog = opened.source.catalog(state(find(&archives, name)?)?);
     while let Some(listed) = opened.drive(catalog.next(&opened.port))? {
         match listed {
@@ -341,6 +383,7 @@ fn extract(args: &ExtractArgs, messages: &mut Messages, cancelled: &AtomicBool) 
         let overwrite = if args.resume { Overwrite::IfChanged } else { args.overwrite.into() };
         let options = Options { policy, on_damage, overwrite, verify: args.verify };
         let target = args.target.as_deref().unwrap_or(Path::new("."));
+        outside(&words.source, target)?;
         extract::extract(&opened, &archive, &selection, target, &options, &settings, messages, cancelled)?;
     }
     tell_unused(&selection, messages);
@@ -383,6 +426,7 @@ fn export_tar(args: &TarArgs, messages: &mut Messages, cancelled: &AtomicBool) -
     let out: Box<dyn Write> = if file == "-" {
         Box::new(std::io::stdout())
     } else {
+        outside(&words.source, Path::new(file))?;
         let made = std::fs::File::create_new(file);
         Box::new(made.map_err(|error| Failure::new(exit::ERROR, format!("{file}: {error}")))?)
     };

@@ -31,11 +31,59 @@ pub const ENTRY_FORMAT: &str = "{mode} {user:6} {group:6} {size:>9} {mtime} {pat
 /// The default line of an archive.
 pub const ARCHIVE_FORMAT: &str = "{id8}  {time}  {name:24} {comment}{NL}";
 
-/// Parses a format such as `{path}{NL}`.
+/// Keys of an entry's line.
+pub const ENTRY_KEYS: [&str; 23] = [
+    "path",
+    "bpath",
+    "type",
+    "mode",
+    "user",
+    "group",
+    "uid",
+    "gid",
+    "size",
+    "num_chunks",
+    "mtime",
+    "isomtime",
+    "atime",
+    "isoatime",
+    "ctime",
+    "isoctime",
+    "linktarget",
+    "target",
+    "source",
+    "extra",
+    "hlid",
+    "flags",
+    "inode",
+];
+/// Keys of an archive's line.
+pub const ARCHIVE_KEYS: [&str; 14] = [
+    "id",
+    "id8",
+    "name",
+    "archive",
+    "time",
+    "start",
+    "end",
+    "comment",
+    "hostname",
+    "username",
+    "command_line",
+    "tags",
+    "nfiles",
+    "size",
+];
+
+/// Keys that stand for single characters.
+const CHARACTERS: [(&str, &str); 6] =
+    [("NL", "\n"), ("LF", "\n"), ("NUL", "\0"), ("TAB", "\t"), ("CR", "\r"), ("SPACE", " ")];
+
+/// Parses a format such as `{path}{NL}` with these keys.
 ///
 /// # Errors
-/// Usage, for a brace without its partner.
-pub fn parse_format(text: &str) -> Result<Vec<Part>> {
+/// Usage, for a brace without its partner and for an unknown key.
+pub fn parse_format(text: &str, keys: &[&str]) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(open) = rest.find('{') {
@@ -47,6 +95,12 @@ pub fn parse_format(text: &str) -> Result<Vec<Part>> {
             .find('}')
             .ok_or_else(|| Failure::usage(format!("--format: a closing brace is missing in '{text}'")))?;
         let (key, width) = inner[..close].split_once(':').unwrap_or((&inner[..close], ""));
+        if !keys.contains(&key) && !CHARACTERS.iter().any(|(known, _)| *known == key) {
+            let known = keys.join(" ");
+            return Err(Failure::usage(format!(
+                "--format: unknown key '{key}'; known are NL NUL TAB CR SPACE {known}"
+            )));
+        }
         let right = width.starts_with('>');
         let number = width.trim_start_matches(['>', '<']).parse::<i32>().unwrap_or(0).clamp(0, 1000);
         parts.push(Part::Key(key.into(), if right { number } else { -number }));
@@ -91,13 +145,9 @@ fn line(out: &mut dyn Write, parts: &[Part], value: impl Fn(&str) -> Option<Stri
         match part {
             Part::Text(text) => out.write_all(text.as_bytes())?,
             Part::Key(key, width) => {
-                let text = match key.as_str() {
-                    "NL" | "LF" => "\n".into(),
-                    "NUL" => "\0".into(),
-                    "TAB" => "\t".into(),
-                    "CR" => "\r".into(),
-                    "SPACE" => " ".into(),
-                    key => value(key).unwrap_or_default(),
+                let text = match CHARACTERS.iter().find(|(known, _)| known == key) {
+                    Some((_, character)) => (*character).into(),
+                    None => value(key).unwrap_or_default(),
                 };
                 let wide = width.unsigned_abs() as usize;
                 if *width > 0 { write!(out, "{text:>wide$}")? } else { write!(out, "{text:<wide$}")? }
@@ -331,10 +381,13 @@ mod tests {
 
     #[test]
     fn formats() {
-        let parts = parse_format("{a:>3}|{b:3}|{NL}x").unwrap();
+        let parts = parse_format("{a:>3}|{b:3}|{NL}x", &["a", "b"]).unwrap();
         let mut out = Vec::new();
         line(&mut out, &parts, |key| Some(key.into())).unwrap();
         assert_eq!(out, b"  a|b  |\nx");
-        assert!(parse_format("{a").is_err());
+        assert!(parse_format("{a", &["a"]).is_err() && parse_format("{c}", &["a"]).is_err());
+        for (default, keys) in [(ENTRY_FORMAT, &ENTRY_KEYS[..]), (ARCHIVE_FORMAT, &ARCHIVE_KEYS)] {
+            assert!(parse_format(default, keys).is_ok());
+        }
     }
 }

@@ -205,7 +205,11 @@ impl Messages {
     fn line(&mut self, code: u8, path: &[u8], text: &str) {
         self.clear();
         if self.wishes.json {
-            let level = if code == 0 { "info" } else { "warning" };
+            let level = match code {
+                exit::OK => "info",
+                100..=127 => "warning",
+                _ => "error",
+            };
             let value = json!({"type": "log_message", "levelname": level, "code": code, "message": text});
             eprintln!("{}", if path.is_empty() { value.to_string() } else { with_path(value, path) });
         } else if path.is_empty() {

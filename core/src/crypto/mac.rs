@@ -108,7 +108,10 @@ impl MacKey {
     pub fn mac_many(&self, messages: &[&[u8]]) -> Vec<[u8; 32]> {
         let State::Blake2b(keyed) = &self.0 else { return messages.iter().map(|one| self.mac(&[one])).collect() };
         let mut hashers = alloc::vec![Blake2b::clone(keyed); messages.len()];
-        update_many(hashers.iter_mut().map(|hasher| &mut hasher.0).zip(messages));
+        // The longest first, so that no long one is left over to be hashed alone.
+        let mut order: Vec<(&mut Blake2b, &&[u8])> = hashers.iter_mut().zip(messages).collect();
+        order.sort_by_key(|(_, message)| core::cmp::Reverse(message.len()));
+        update_many(order.into_iter().map(|(hasher, message)| (&mut hasher.0, message)));
         hashers.iter().map(Blake2b::finish).collect()
     }
 

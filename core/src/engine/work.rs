@@ -11,9 +11,9 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Units of one group beyond what the opener asks for, if they are small...
-const GROUP_MAX: usize = 16;
+const GROUP_MAX: usize = 32;
 /// ...that is, as long as the plaintext of all is at most this, so that it stays in a core's caches.
-const GROUP_BYTES: u64 = 512 << 10;
+const GROUP_BYTES: u64 = 1 << 20;
 
 /// What one worker keeps from batch to batch: buffers that grow to the largest unit, and codec state.
 pub struct Bench {

@@ -8,6 +8,8 @@ use alloc::{string::String, vec::Vec};
 pub struct Archive {
     /// Its identifier.
     pub id: Id,
+    /// The name that the list of archives itself has for it, in formats whose list has names.
+    pub name: Option<Vec<u8>>,
     /// Its metadata, or why that cannot be read.
     pub state: Result<ArchiveState, Error>,
     /// True for a soft-deleted archive, listed only on request.

@@ -113,7 +113,7 @@ impl Scratch {
     /// Decompresses `source` into the front of `plain` and returns the plaintext's length.
     ///
     /// With a known `size` the buffer has exactly that length, and any other length is an error.
-    /// Without one, the buffer doubles from four times the input up to `cap`.
+    /// Without one, the buffer doubles from twice the input up to `cap`.
     ///
     /// # Errors
     /// `Unsupported` if the kit lacks the method; `Inflate` or `Length` damage; `OverLimit` past `cap`.
@@ -144,7 +144,8 @@ impl Scratch {
             };
         }
         let cap = cap as usize;
-        let mut room = source.len().saturating_mul(4).clamp(1024.min(cap), cap);
+        // A buffer that is large already need not be cleared again.
+        let mut room = source.len().saturating_mul(2).max(plain.len()).clamp(1024.min(cap), cap);
         loop {
             match decoder.decode(source, fit(plain, room)) {
                 Ok(written) => return Ok(written),

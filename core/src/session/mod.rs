@@ -37,6 +37,8 @@ pub enum NoArchive {
     Unknown,
     /// Several fit: these.
     Several(Vec<Id>),
+    /// These cannot be read, and one of them may be the one that is meant.
+    Unreadable(Vec<Id>),
 }
 
 impl ArchiveSpec {
@@ -49,18 +51,30 @@ impl ArchiveSpec {
         }
     }
 
-    /// The one archive of a list, ordered by time, that this names.
+    /// The one archive of a list, ordered by time, that this names. An archive that cannot be read may
+    /// be the latest, and may have any name that the list does not give it: as long as it is there,
+    /// another is not taken for it.
     ///
     /// # Errors
-    /// [`NoArchive`] if none or several fit.
+    /// [`NoArchive`] if none or several fit, or if that cannot be known.
     pub fn find<'a>(&self, archives: &'a [Archive]) -> Result<&'a Archive, NoArchive> {
         let fits = |archive: &&Archive| match self {
             Self::Latest => false,
             Self::Id(prefix) => !prefix.is_empty() && archive.id.has_prefix(prefix),
             Self::Name(name) => archive.state.as_ref().is_ok_and(|state| state.name == name.as_bytes()),
         };
+        let may_fit = |archive: &&Archive| match (self, &archive.name) {
+            (Self::Id(_), _) => false,
+            (Self::Name(name), Some(known)) => known == name.as_bytes(),
+            (Self::Latest | Self::Name(_), _) => true,
+        };
+        let unreadable = archives.iter().filter(|archive| archive.state.is_err()).filter(may_fit);
+        let unreadable: Vec<Id> = unreadable.map(|archive| archive.id).collect();
+        if !unreadable.is_empty() {
+            return Err(NoArchive::Unreadable(unreadable));
+        }
         if *self == Self::Latest {
-            return archives.iter().rfind(|archive| archive.state.is_ok()).ok_or(NoArchive::Unknown);
+            return archives.last().ok_or(NoArchive::Unknown);
         }
         let found: Vec<&Archive> = archives.iter().filter(fits).collect();
         match found.as_slice() {
@@ -79,13 +93,12 @@ mod tests {
 
     fn archive(id: u8, name: &str, instant: i64) -> Archive {
         let state = ArchiveState { name: name.as_bytes().to_vec(), instant, ..ArchiveState::default() };
-        Archive { id: Id([id; 32]), state: Ok(state), deleted: false }
+        Archive { id: Id([id; 32]), name: None, state: Ok(state), deleted: false }
     }
 
     #[test]
     fn names_are_not_unique() {
-        let broken = Archive { id: Id([9; 32]), state: Err(Check::Archive.into()), deleted: false };
-        let list = [archive(1, "docs", 1), archive(2, "docs", 2), archive(3, "home", 3), broken];
+        let list = [archive(1, "docs", 1), archive(2, "docs", 2), archive(3, "home", 3)];
         let find = |text: &str| ArchiveSpec::parse(text).find(&list).map(|archive| archive.id);
         assert_eq!(find("home"), Ok(Id([3; 32])));
         assert_eq!(find("docs"), Err(NoArchive::Several(alloc::vec![Id([1; 32]), Id([2; 32])])));
@@ -93,5 +106,26 @@ mod tests {
         assert_eq!(find("aid:"), Err(NoArchive::Unknown));
         assert_eq!(find("latest"), Ok(Id([3; 32])));
         assert_eq!(find("nope"), Err(NoArchive::Unknown));
+    }
+
+    #[test]
+    fn another_archive_is_not_taken_for_one_that_cannot_be_read() {
+        let broken = |name: Option<&str>| {
+            let name = name.map(|name| name.as_bytes().to_vec());
+            Archive { id: Id([9; 32]), name, state: Err(Check::Archive.into()), deleted: false }
+        };
+        let find = |text: &str, broken: Archive| {
+            let list = [archive(1, "docs", 1), archive(3, "home", 3), broken];
+            ArchiveSpec::parse(text).find(&list).map(|archive| archive.id)
+        };
+        let unknown = Err(NoArchive::Unreadable(alloc::vec![Id([9; 32])]));
+        for text in ["latest", "home", "nope"] {
+            assert_eq!(find(text, broken(None)), unknown, "{text}");
+        }
+        assert_eq!(find("aid:03", broken(None)), Ok(Id([3; 32])));
+        // Where the list has names, only its own one is unclear.
+        assert_eq!(find("home", broken(Some("other"))), Ok(Id([3; 32])));
+        assert_eq!(find("other", broken(Some("other"))), unknown);
+        assert_eq!(find("latest", broken(Some("other"))), unknown);
     }
 }

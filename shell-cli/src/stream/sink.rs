@@ -1,6 +1,6 @@
 //! Where a stream goes.
 
-use crate::exit::{Failure, IO, Result};
+use crate::exit::{ERROR, Failure, Result};
 use packtrain_core::objects::Entry;
 use std::io::Write;
 
@@ -102,5 +102,5 @@ pub fn output_failed(error: std::io::Error) -> Failure {
     if error.kind() == std::io::ErrorKind::BrokenPipe {
         return Failure::new(128 + 13, String::new());
     }
-    Failure::new(IO, format!("writing the output failed: {error}"))
+    Failure::new(ERROR, format!("writing the output failed: {error}"))
 }

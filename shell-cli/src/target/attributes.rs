@@ -106,7 +106,11 @@ fn set_owner(
     } else {
         // A user may pass own files on to own groups, which is worth having for own backups.
         let own = made.uid == shared.process.uid && user.is_none();
-        (None, group.filter(|id| own && shared.process.groups.contains(id)))
+        let passed_on = group.filter(|id| own && shared.process.groups.contains(id));
+        if user.is_some() || group != passed_on {
+            warnings.push(Warning::refused(What::Owner, Errno::PERM));
+        }
+        (None, passed_on)
     };
     if change == (None, None) {
         return have;

@@ -99,7 +99,8 @@ fn a_normal_user_gets_content_and_mode_bits() {
             }
             tree::assert_same(&own(borg.clone()), &mine, "content and modes");
             assert!(actual.values().all(|entry| entry["uid"] == NOBODY), "everything is the user's own");
-            assert_eq!(run.code, if refused(&case.name).is_empty() { 0 } else { 105 }, "{}", run.stderr);
+            assert_eq!(run.code, 105, "{}", run.stderr);
+            assert_eq!(run.stderr.matches("owner not restored").count(), 1, "one line: {}", run.stderr);
             // One line for each kind of refusal, whatever the number of entries.
             for (kind, entries) in refused(&case.name) {
                 let lines: Vec<&str> = run.stderr.lines().filter(|line| line.contains(kind)).collect();

@@ -4,6 +4,7 @@ use packtrain_tests::cases;
 use packtrain_tests::command::{Call, Run};
 use packtrain_tests::folder::Temp;
 use packtrain_tests::repository::Copy;
+use packtrain_tests::snapshot::{self, Closeness};
 
 /// A run over the sample with its passphrase.
 fn sample(copy: &Copy, arguments: &[&str]) -> Run {
@@ -113,7 +114,9 @@ fn wrong_usage() {
         &["cat", "latest"],
         &["export-tar", "latest"],
         &["list", "latest", "--format", "{path"],
-        &["check", "--sample", "0%"],
+        &["check", "--verify-data", "--sample", "0%"],
+        &["check", "--sample", "5%"],
+        &["list", "latest", "--format", "{paht}"],
         // What a stream holds already cannot be taken back.
         &["cat", "latest", "x", "--on-damage", "skip"],
         &["export-tar", "latest", "-", "--on-damage", "skip"],
@@ -130,6 +133,54 @@ fn wrong_usage() {
         .run()
         .expect(4);
     assert!(run.stderr.contains("PACKTRAIN_JOBS"), "{}", run.stderr);
+}
+
+/// An archive that cannot be read may be the one that is meant: no other is taken for it.
+#[test]
+fn another_archive_is_not_taken_for_a_damaged_one() {
+    let case = cases::named("borg2/sample");
+    let copy = Copy::of(case);
+    let [old, new] = &case.archives[..] else { panic!("two archives") };
+    let object = copy.object(&new.id);
+    copy.flip(&object.pack, object.payload(), 1);
+    for name in ["latest", "journey", "nope"] {
+        for command in [&["list"][..], &["info"], &["extract", "-n"], &["check"], &["export-tar"], &["cat"]] {
+            let mut words = command.to_vec();
+            words.push(name);
+            words.extend((command == ["export-tar"]).then_some("-"));
+            words.extend((command == ["cat"]).then_some("journey/notes.txt"));
+            let run = sample(&copy, &words).expect(90);
+            assert!(run.stdout.is_empty() && run.stderr.contains(&new.id[..12]), "{words:?}: {}", run.stderr);
+            assert!(run.stderr.contains(&format!("aid:{}", &old.id[..12])), "{words:?}: {}", run.stderr);
+        }
+    }
+    sample(&copy, &["extract", "-n", &old.spec()]).expect(0);
+}
+
+/// Nothing is written into the source, whatever is asked for.
+#[test]
+fn the_source_is_no_target() {
+    let copy = Copy::of(cases::named("borg2/sample"));
+    let before = snapshot::take(&copy.path(), Closeness::Source);
+    let path = |below: &str| copy.path().join(below).display().to_string();
+    let temp = Temp::new();
+    std::os::unix::fs::symlink(copy.path(), temp.path().join("link")).expect("a link");
+    let link = temp.path().join("link/config/report").display().to_string();
+    for arguments in [
+        &["extract", "latest", "-C", &path("")][..],
+        &["extract", "latest", "-C", &path("packs")],
+        &["extract", "latest", "-C", &path("packs/new")],
+        &["extract", "latest", "-n", "--report", &path("config/config")],
+        &["extract", "latest", "-n", "--report", &link],
+        &["check", "--report", &path("report")],
+        &["export-tar", "latest", &path("packs/x.tar")],
+    ] {
+        let run = sample(&copy, arguments).expect(4);
+        assert!(run.stderr.contains("inside the source"), "{}", run.stderr);
+    }
+    let run = Call::new(["extract", ".::latest"]).within(&copy.path()).env("BORG_PASSPHRASE", "test").run().expect(4);
+    assert!(run.stderr.contains("inside the source"), "{}", run.stderr);
+    assert_eq!(before, snapshot::take(&copy.path(), Closeness::Source), "the source changed");
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn look(repository: &Repository, slot: &Slot, bytes: &[u8], start: u32) -> Optio
     if state.as_ref().is_err_and(|error| is_content(error.kind())) {
         return None;
     }
-    Some(Archive { id: slot.id, state, deleted: false })
+    Some(Archive { id: slot.id, name: None, state, deleted: false })
 }
 
 /// By time, then id; what cannot be read comes last.

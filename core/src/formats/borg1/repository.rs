@@ -231,7 +231,7 @@ impl Repository {
             let is_checkpoint = named.name.windows(CHECKPOINT.len()).any(|part| part == CHECKPOINT);
             if is_checkpoint == checkpoints {
                 let state = self.read_archive(port, named).await?;
-                archives.push(Archive { id: named.id, state, deleted: false });
+                archives.push(Archive { id: named.id, name: Some(named.name.clone()), state, deleted: false });
             }
         }
         lost::sort(&mut archives);

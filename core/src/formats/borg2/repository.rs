@@ -235,7 +235,7 @@ impl Repository {
                 Err(error) if matches!(error.kind(), Kind::Store(_)) => return Err(error),
                 Err(error) => Err(error),
             };
-            archives.push(Archive { id, state, deleted });
+            archives.push(Archive { id, name: None, state, deleted });
         }
         // By time, then id; what cannot be read comes last.
         archives.sort_by_key(|archive| (archive.state.as_ref().map_or(i64::MAX, |state| state.instant), archive.id));
