@@ -30,7 +30,7 @@ impl Writers {
             store: opened.store.clone(),
             opener: opened.source.opener(),
             kit: opened.kit,
-            keep: usize::try_from(settings.share()).unwrap_or(usize::MAX),
+            keep: usize::try_from(settings.share() / 2).unwrap_or(usize::MAX),
         }
     }
 }

@@ -76,7 +76,8 @@ impl Decoders {
             opener: opened.source.opener(),
             kit: opened.kit,
             keep,
-            spare: usize::try_from(settings.share()).unwrap_or(usize::MAX),
+            // Of what is only looked at, each unit takes a buffer that is larger than it need be.
+            spare: usize::try_from(settings.share() / if keep == Keep::Nothing { 4 } else { 1 }).unwrap_or(usize::MAX),
         }
     }
 }
