@@ -130,8 +130,11 @@ pub fn describe(error: &Error) -> String {
             let place = error.place().object.as_deref().map(|name| format!(", in {name}")).unwrap_or_default();
             format!("reading failed: {system}{place}")
         }
-        Kind::Corrupt(Check::TamAbsent | Check::TamWrong | Check::Downgrade) => {
+        Kind::Corrupt(Check::TamAbsent | Check::TamWrong) => {
             format!("{error}; --not-authenticated reads it all the same")
+        }
+        Kind::Corrupt(Check::Downgrade) => {
+            format!("{error}; if it was made without encryption, leave passphrase and key file away")
         }
         Kind::Missing("the manifest") => format!("{error}; --lost looks for archives without it"),
         _ => error.to_string(),
