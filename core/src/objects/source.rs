@@ -16,6 +16,13 @@ pub struct Archive {
     pub deleted: bool,
 }
 
+impl Archive {
+    /// What archives are sorted by: time, then id; what cannot be read comes last.
+    pub fn order(&self) -> (i64, Id) {
+        (self.state.as_ref().map_or(i64::MAX, |state| state.instant), self.id)
+    }
+}
+
 /// An archive's metadata. Texts are raw bytes as stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveState {

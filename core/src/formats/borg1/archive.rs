@@ -45,7 +45,7 @@ fn read(plain: &[u8]) -> Result<(ArchiveMap, Option<i64>), Flaw> {
         match reader.bytes()? {
             b"version" => version = Some(reader.int()?),
             b"name" => state.name = reader.bytes()?.to_vec(),
-            b"items" => items = Some(ids(&mut reader)?),
+            b"items" => items = Some(reader.ids()?),
             b"time" => state.time = time(reader.bytes()?)?,
             b"time_end" => state.end = Some(time(reader.bytes()?)?),
             b"cmdline" => state.command_line = words(&mut reader)?,
@@ -86,15 +86,6 @@ fn words(reader: &mut Reader<'_>) -> Result<Vec<u8>, Flaw> {
         line.extend_from_slice(reader.bytes()?);
     }
     Ok(line)
-}
-
-fn ids(reader: &mut Reader<'_>) -> Result<Vec<Id>, Flaw> {
-    let count = reader.array()?;
-    let mut ids = Vec::with_capacity(count.min(4096));
-    for _ in 0..count {
-        ids.push(reader.id()?);
-    }
-    Ok(ids)
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub async fn find(repository: &Repository, port: &Port, known: &[Id]) -> Result<
             archives.extend(look(repository, slot, &bytes, first.offset));
         }
     }
-    sort(&mut archives);
+    archives.sort_by_key(Archive::order);
     Ok(archives)
 }
 
@@ -60,9 +60,4 @@ fn look(repository: &Repository, slot: &Slot, bytes: &[u8], start: u32) -> Optio
         return None;
     }
     Some(Archive { id: slot.id, name: None, state, deleted: false })
-}
-
-/// By time, then id; what cannot be read comes last.
-pub fn sort(archives: &mut [Archive]) {
-    archives.sort_by_key(|archive| (archive.state.as_ref().map_or(i64::MAX, |state| state.instant), archive.id));
 }

@@ -36,7 +36,7 @@ mod vectors;
 #[cfg(test)]
 mod whole;
 
-use crate::base::{Check, Denied, Error, Id, Kind, Result, Secret, Unsupported, limits};
+use crate::base::{Check, Denied, Id, Kind, Result, Secret, Unsupported, limits};
 use crate::formats::common::keyfile;
 use crate::formats::{Format, Locked, OpenOptions, Source};
 use crate::platform::{Kit, Pending, Port};
@@ -131,24 +131,12 @@ impl LockedRepository {
 
     /// The first key that opens. A damaged candidate is stepped over.
     fn open_key(&self, passphrase: &Secret) -> Result<Keys> {
-        let mut failure = Error::from(Denied::NoKey);
         let offered = self.offered.iter().map(|text| keyfile::sealed(text));
-        for blob in offered.chain(self.config.key.clone()) {
-            let opened = blob
-                .and_then(|blob| SealedKey::parse(&blob))
-                .and_then(|sealed| sealed.open(passphrase, &self.config.id))
-                .and_then(|material| Keys::new(self.mode, &material));
-            match opened {
-                Ok(keys) => return Ok(keys),
-                // A key that was well-formed enough to refuse the passphrase tells most.
-                Err(error) => {
-                    if !matches!(failure.kind(), Kind::Denied(Denied::WrongPassphrase)) {
-                        failure = error;
-                    }
-                }
-            }
-        }
-        Err(failure)
+        let opened = offered.chain(self.config.key.clone()).map(|blob| {
+            let material = SealedKey::parse(&blob?)?.open(passphrase, &self.config.id)?;
+            Keys::new(self.mode, &material)
+        });
+        keyfile::first_that_opens(opened, Denied::NoKey.into())
     }
 }
 

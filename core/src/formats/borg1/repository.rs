@@ -12,13 +12,14 @@ use super::object::ObjectOpener;
 use super::replay::{MANIFEST, leftovers};
 use super::tam::Verdict;
 use crate::base::{Check, Error, Id, Kind, Result, limits};
-use crate::formats::common::index::Slot;
+use crate::formats::common::fetch::{fetch, open};
+use crate::formats::common::index::{Slot, copies};
 use crate::formats::common::item::Dialect;
 use crate::formats::common::stream::StreamStore;
 use crate::formats::common::zeros::Zeros;
 use crate::formats::{Audit, Catalog, OpenOptions, Source, StoredObjects, Which};
 use crate::objects::{Archive, ArchiveState, ChunkRef, Extent, Fact, Notice, Role, Unit};
-use crate::platform::{Content, Kit, Opener, Pending, Port, Scratch};
+use crate::platform::{Kit, Opener, Pending, Port, Scratch};
 use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 use core::cell::{Cell, RefCell};
 
@@ -166,41 +167,16 @@ impl Repository {
             return Ok(Some(at));
         }
         let slots = self.leftovers(port).await?;
-        let from = slots.partition_point(|slot| slot.id < id);
-        let copies = slots.get(from..).unwrap_or(&[]).iter().take_while(|slot| slot.id == id);
-        Ok(copies.map(Slot::extent).find(|extent| !failed.contains(extent)))
+        Ok(copies(&slots, id).find(|extent| !failed.contains(extent)))
     }
 
     /// Reads and opens one metadata object, from another copy if the first is damaged.
     async fn fetch(&self, port: &Port, id: Id, role: Role) -> Result<Vec<u8>> {
-        let mut failed = Vec::new();
-        let mut first = None;
-        while let Some(at) = self.another(port, id, &failed).await? {
-            let name = self.opener.object_name(at.object);
-            let error = match port.read(&name, at.offset, at.len.into()).await {
-                Ok(mut stored) => match self.open_unit(&Unit { id, at, size: None, role }, &mut stored) {
-                    Ok(plain) => return Ok(plain),
-                    Err(error) => error.in_object(&name),
-                },
-                Err(error) if matches!(error.kind(), Kind::Missing(_)) => error.of_chunk(id),
-                Err(error) => return Err(error),
-            };
-            failed.push(at);
-            first.get_or_insert(error);
-        }
-        Err(first.unwrap_or_else(|| Error::new(Kind::Missing("the chunk")).of_chunk(id)))
+        fetch(self, &self.scratch, port, id, role).await
     }
 
     pub(super) fn open_unit(&self, unit: &Unit, stored: &mut [u8]) -> Result<Vec<u8>> {
-        let mut plain = Vec::new();
-        match self.opener.open(unit, stored, &mut plain, &mut self.scratch.borrow_mut()) {
-            Ok(Content::Plain(len)) => {
-                plain.truncate(len);
-                Ok(plain)
-            }
-            Ok(content) => Ok(content.bytes(stored, &[]).to_vec()),
-            Err(fault) => Err(fault.error),
-        }
+        open(&*self.opener, &mut self.scratch.borrow_mut(), unit, stored)
     }
 
     /// The metadata of an archive whose object is `plain`, if it may be believed.
@@ -234,7 +210,7 @@ impl Repository {
                 archives.push(Archive { id: named.id, name: Some(named.name.clone()), state, deleted: false });
             }
         }
-        lost::sort(&mut archives);
+        archives.sort_by_key(Archive::order);
         Ok(archives)
     }
 
@@ -325,9 +301,7 @@ impl Source for Repository {
     }
 
     fn indexed(&self) -> Vec<(Id, Extent)> {
-        let mut all: Vec<(Id, Extent)> = self.log.index.slots().iter().map(|slot| (slot.id, slot.extent())).collect();
-        all.sort_unstable_by_key(|(_, extent)| *extent);
-        all
+        self.log.index.by_place()
     }
 
     fn stored_objects(&self) -> StoredObjects<'_> {

@@ -35,7 +35,7 @@ fn read(bytes: &[u8]) -> Result<(ArchiveState, Option<u32>), Flaw> {
         match key {
             b"version" => version = Some(reader.int()?),
             b"name" => state.name = reader.bytes()?.to_vec(),
-            b"item_ptrs" => roots = Some(ids(&mut reader)?),
+            b"item_ptrs" => roots = Some(reader.ids()?),
             b"time" => state.time = text(reader.bytes()?)?,
             b"start" => state.start = Some(text(reader.bytes()?)?),
             b"end" => state.end = Some(text(reader.bytes()?)?),
@@ -66,23 +66,13 @@ fn text(bytes: &[u8]) -> Result<String, Flaw> {
     core::str::from_utf8(bytes).map(Into::into).map_err(|_| Flaw::Malformed)
 }
 
-/// An array of 32-byte ids.
-fn ids(reader: &mut Reader<'_>) -> Result<Vec<Id>, Flaw> {
-    let count = reader.array()?;
-    let mut ids = Vec::with_capacity(count.min(4096));
-    for _ in 0..count {
-        ids.push(reader.id()?);
-    }
-    Ok(ids)
-}
-
 /// Parses the plaintext of a `C` object: one array of ids, nothing after it (borg2.md 11.3).
 ///
 /// # Errors
 /// `IdList`.
 pub fn parse_list(bytes: &[u8]) -> Result<Vec<Id>> {
     let mut reader = Reader::new(bytes);
-    match ids(&mut reader) {
+    match reader.ids() {
         Ok(ids) if reader.is_empty() => Ok(ids),
         _ => Err(Check::IdList.into()),
     }

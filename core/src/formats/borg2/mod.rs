@@ -16,6 +16,7 @@ pub mod scan;
 pub mod suite;
 
 use crate::base::{Check, Denied, Error, Id, Kind, Result, Secret, Unsupported, limits};
+use crate::formats::common::keyfile;
 use crate::formats::{Format, Locked, OpenOptions, Source};
 use crate::platform::{Kit, Pending, Port};
 use alloc::{boxed::Box, format, string::String, vec::Vec};
@@ -113,19 +114,9 @@ struct LockedRepository {
 impl LockedRepository {
     /// The first key that opens. A damaged candidate is stepped over.
     fn open_key(&self, passphrase: &Secret) -> Result<KeyMaterial> {
-        let mut failure = self.unreadable.clone().unwrap_or_else(|| Denied::NoKey.into());
-        for text in self.offered.iter().chain(&self.stored) {
-            match SealedKey::parse(text).and_then(|sealed| sealed.open(passphrase, &self.config.id)) {
-                Ok(material) => return Ok(material),
-                // A key that was well-formed enough to refuse the passphrase tells most.
-                Err(error) => {
-                    if !matches!(failure.kind(), Kind::Denied(Denied::WrongPassphrase)) {
-                        failure = error;
-                    }
-                }
-            }
-        }
-        Err(failure)
+        let texts = self.offered.iter().chain(&self.stored);
+        let opened = texts.map(|text| SealedKey::parse(text)?.open(passphrase, &self.config.id));
+        keyfile::first_that_opens(opened, self.unreadable.clone().unwrap_or_else(|| Denied::NoKey.into()))
     }
 }
 

@@ -6,14 +6,15 @@ use super::envelope::{Keys, Sessions, hashed_context};
 use super::index::parse_fragment;
 use super::object::{ObjectOpener, pack_name};
 use super::scan::{self, Found};
-use crate::base::{Error, Id, Kind, Result, limits};
+use crate::base::{Id, Kind, Result, limits};
 use crate::formats::common::audit::NamedByHash;
-use crate::formats::common::index::{Index, Slot};
+use crate::formats::common::fetch::fetch;
+use crate::formats::common::index::{Index, Slot, copies};
 use crate::formats::common::item::Dialect;
 use crate::formats::common::stream::{ItemStream, StreamStore};
 use crate::formats::common::zeros::Zeros;
 use crate::formats::{Audit, Catalog, Source, StoredObjects, Which};
-use crate::objects::{Archive, ArchiveState, ChunkRef, Extent, Fact, Notice, Role, Unit};
+use crate::objects::{Archive, ArchiveState, ChunkRef, Extent, Fact, Notice, Role};
 use crate::platform::{Kit, Opener, Pending, Port, Scratch};
 use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 use core::cell::RefCell;
@@ -183,9 +184,7 @@ impl Repository {
             return Ok(Some(slot.extent()));
         }
         let slots = self.scan(port).await?;
-        let from = slots.partition_point(|slot| slot.id < id);
-        let copies = slots.get(from..).unwrap_or(&[]).iter().take_while(|slot| slot.id == id);
-        Ok(copies.map(Slot::extent).find(|extent| !failed.contains(extent)))
+        Ok(copies(&slots, id).find(|extent| !failed.contains(extent)))
     }
 
     /// Reads and opens one metadata object, from another copy if the first is damaged.
@@ -193,26 +192,7 @@ impl Repository {
     /// # Errors
     /// The first damage if no copy is good; I/O errors.
     pub async fn fetch(&self, port: &Port, id: Id, role: Role) -> Result<Vec<u8>> {
-        let mut failed = Vec::new();
-        let mut first = None;
-        while let Some(at) = self.another(port, id, &failed).await? {
-            let name = self.opener.object_name(at.object);
-            let error = match port.read(&name, at.offset, at.len.into()).await {
-                Ok(mut stored) => {
-                    let mut plain = Vec::new();
-                    let mut scratch = self.scratch.borrow_mut();
-                    match self.opener.open(&Unit { id, at, size: None, role }, &mut stored, &mut plain, &mut scratch) {
-                        Ok(content) => return Ok(content.bytes(&stored, &plain).to_vec()),
-                        Err(fault) => fault.error.in_object(&name),
-                    }
-                }
-                Err(error) if matches!(error.kind(), Kind::Missing(_)) => error.of_chunk(id),
-                Err(error) => return Err(error),
-            };
-            failed.push(at);
-            first.get_or_insert(error);
-        }
-        Err(first.unwrap_or_else(|| Error::new(Kind::Missing("the chunk")).of_chunk(id)))
+        fetch(self, &self.scratch, port, id, role).await
     }
 
     async fn read_archives(&self, port: &Port, deleted: bool) -> Result<Vec<Archive>> {
@@ -237,8 +217,7 @@ impl Repository {
             };
             archives.push(Archive { id, name: None, state, deleted });
         }
-        // By time, then id; what cannot be read comes last.
-        archives.sort_by_key(|archive| (archive.state.as_ref().map_or(i64::MAX, |state| state.instant), archive.id));
+        archives.sort_by_key(Archive::order);
         Ok(archives)
     }
 }
@@ -310,9 +289,7 @@ impl Source for Repository {
     }
 
     fn indexed(&self) -> Vec<(Id, Extent)> {
-        let mut all: Vec<(Id, Extent)> = self.index.slots().iter().map(|slot| (slot.id, slot.extent())).collect();
-        all.sort_unstable_by_key(|(_, extent)| *extent);
-        all
+        self.index.by_place()
     }
 
     fn stored_objects(&self) -> StoredObjects<'_> {

@@ -65,10 +65,23 @@ impl Index {
         near.binary_search_by_key(id, |slot| slot.id).ok().and_then(|at| near.get(at))
     }
 
+    /// Every chunk with its place, in storage order.
+    pub fn by_place(&self) -> Vec<(Id, Extent)> {
+        let mut all: Vec<(Id, Extent)> = self.0.iter().map(|slot| (slot.id, slot.extent())).collect();
+        all.sort_unstable_by_key(|(_, extent)| *extent);
+        all
+    }
+
     /// All slots, by id.
     pub fn slots(&self) -> &[Slot] {
         &self.0
     }
+}
+
+/// The places of `id` among slots that are sorted by id and may have it several times.
+pub fn copies(slots: &[Slot], id: Id) -> impl Iterator<Item = Extent> + '_ {
+    let from = slots.partition_point(|slot| slot.id < id);
+    slots.get(from..).unwrap_or(&[]).iter().take_while(move |slot| slot.id == id).map(Slot::extent)
 }
 
 #[cfg(test)]

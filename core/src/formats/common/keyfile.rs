@@ -1,7 +1,7 @@
 //! The text form of a key: a line `BORG_KEY` with the repository's id, then base64 lines
 //! (borg1.md 7.2, borg2.md section 5).
 
-use crate::base::{Check, Error, Id, Result};
+use crate::base::{Check, Denied, Error, Id, Kind, Result};
 use alloc::{string::String, vec::Vec};
 use base64ct::{Base64, Encoding};
 use zeroize::Zeroize;
@@ -34,6 +34,23 @@ pub fn decode(base64: &str) -> Result<Vec<u8>> {
     let decoded = Base64::decode_vec(&joined).map_err(|_| Error::from(Check::Key));
     joined.zeroize();
     decoded
+}
+
+/// The first key that opens, each candidate opened only when it is its turn. A damaged one is stepped over.
+///
+/// # Errors
+/// Why none opened: a key that was well-formed enough to refuse the passphrase tells most, then the
+/// last failure; `none` without any candidate.
+pub fn first_that_opens<T>(candidates: impl Iterator<Item = Result<T>>, none: Error) -> Result<T> {
+    let mut failure = none;
+    for opened in candidates {
+        match opened {
+            Err(error) if matches!(failure.kind(), Kind::Denied(Denied::WrongPassphrase)) => drop(error),
+            Err(error) => failure = error,
+            opened => return opened,
+        }
+    }
+    Err(failure)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What several formats share: record encodings, the item stream, the chunk index.
 
 pub mod audit;
+pub mod fetch;
 pub mod index;
 pub mod ini;
 pub mod item;

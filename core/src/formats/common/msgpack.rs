@@ -98,6 +98,16 @@ impl<'a> Reader<'a> {
         Ok(bytes.into())
     }
 
+    /// An array of 32-byte ids.
+    pub fn ids(&mut self) -> Read<alloc::vec::Vec<crate::base::Id>> {
+        let count = self.array()?;
+        let mut ids = alloc::vec::Vec::with_capacity(count.min(4096));
+        for _ in 0..count {
+            ids.push(self.id()?);
+        }
+        Ok(ids)
+    }
+
     /// An integer of any width, as a 128-bit value so that no width is lost.
     fn wide(&mut self) -> Read<i128> {
         let marker = self.byte()?;
