@@ -7,7 +7,8 @@ BORG is borg 2.0.0b25 or 1.4.5: what it is asked for follows from its version. T
 BORG where missing); --out is where trees are restored to, best on a tmpfs. Caches are warm. For each row:
 median of each side, and the ratio pair by pair (median, min to max). Needs Python 3 and nothing else.
 """
-import argparse, os, shutil, statistics, subprocess, sys, time
+import argparse, os, shutil, statistics, subprocess
+from sides import fresh, run
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -24,22 +25,6 @@ def environment(work):
     env.update(BORG_PASSPHRASE="test", BORG_BASE_DIR=os.path.join(work, "borg-home"), BORG_RELOCATED_REPO_ACCESS_IS_OK="yes",
                BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK="yes")
     return env
-
-def run(command, env, cwd):
-    """Wall seconds, CPU seconds and peak memory in MiB of one run."""
-    started = time.monotonic()
-    child = subprocess.Popen(command, env=env, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    stderr = child.stderr.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    wall = time.monotonic() - started
-    if child.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {child.returncode}: {stderr.decode(errors='replace')}")
-    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-
-def fresh(out):
-    shutil.rmtree(out, ignore_errors=True)
-    os.makedirs(out)
 
 def pair(name, ours, theirs, options, env, cwd_ours, cwd_theirs):
     """Runs both in turn; prints medians and the ratio theirs/ours."""

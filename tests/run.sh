@@ -36,7 +36,7 @@ if cargo clippy --version >/dev/null 2>&1; then cargo clippy --workspace --all-t
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps -q
 
 step "each feature of the core alone"
-for feature in borg1 borg2 lz4 zstd zlib lzma; do
+for feature in borg1 borg2 erofs lz4 zstd zlib lzma; do
     cargo check -q -p packtrain-core --no-default-features --features "$feature"
 done
 cargo check -q -p packtrain-core --no-default-features

@@ -2,7 +2,9 @@
 
 use crate::exit::{Failure, Result};
 use crate::extract::{OnDamage, Overwrite};
+use crate::store::Place;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use packtrain_core::formats::OpenOptions;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -87,6 +89,31 @@ pub struct Common {
     /// Read metadata that cannot be shown to be authentic, and say so (Borg 1.x).
     #[arg(long)]
     pub not_authenticated: bool,
+    /// A further device of an image; once for each, in the order of its table (EROFS).
+    #[arg(long, value_name = "FILE")]
+    pub device: Vec<PathBuf>,
+    /// Where an image starts in its file, such as 1M (EROFS).
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value_t = 0)]
+    pub offset: u64,
+    /// Read an image whose superblock does not have its checksum (EROFS).
+    #[arg(long)]
+    pub ignore_checksum: bool,
+}
+
+impl Common {
+    /// Where the source of these words is.
+    pub fn place(&self, words: &Words) -> Place {
+        Place { path: words.source.clone(), offset: self.offset, devices: self.device.clone() }
+    }
+
+    /// What may be read.
+    pub const fn options(&self) -> OpenOptions {
+        OpenOptions {
+            not_authenticated: self.not_authenticated,
+            ignore_checksum: self.ignore_checksum,
+            parts: self.consider_part_files,
+        }
+    }
 }
 
 /// How the work is spread and bounded.
@@ -144,6 +171,9 @@ pub struct ListArgs {
     /// The source and, after two colons, the archive; then what the command needs.
     #[arg(value_name = "SOURCE[::ARCHIVE] PATH")]
     pub words: Vec<OsString>,
+    /// Also how the content is laid out (EROFS).
+    #[arg(short, long)]
+    pub long: bool,
     /// Only names.
     #[arg(long)]
     pub short: bool,
@@ -269,6 +299,12 @@ pub struct CheckArgs {
     /// Only the archives.
     #[arg(long)]
     pub archives_only: bool,
+    /// Also decode every file and write its SHA-256 to a list, as sha256sum does.
+    #[arg(long, value_name = "FILE")]
+    pub write_manifest: Option<PathBuf>,
+    /// Also decode every file and compare it with such a list.
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
     /// Verify only this share of the chunks, such as 5%.
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, default_value = "100%", requires = "verify_data")]
     pub sample: f64,
@@ -370,6 +406,8 @@ pub struct Words {
     pub source: PathBuf,
     /// The archive, if one is named.
     pub archive: Option<String>,
+    /// True if a word of its own names it; of an image, that would be the first path.
+    pub archive_apart: bool,
     /// The rest.
     pub rest: Vec<String>,
 }
@@ -386,31 +424,50 @@ impl Words {
                 .into_string()
                 .map_err(|word| Failure::usage(format!("{}: not UTF-8; use a pattern for such names", word.display())))
         });
-        let (source, archive) = match repo {
-            Some(repo) => (repo.clone(), words.next().transpose()?),
+        let (source, archive, archive_apart) = match repo {
+            Some(repo) => (repo.clone(), words.next().transpose()?, true),
             None => {
                 let first = words.next().transpose()?;
                 match (first, crate::secrets::variable("REPO")) {
-                    (Some(first), Some(repo)) if !split(&first).0.exists() => (repo.into(), Some(first)),
-                    (None, Some(repo)) => (repo.into(), None),
-                    (Some(first), _) => split(&first),
+                    (Some(first), Some(repo)) if !split(&first).0.exists() => (repo.into(), Some(first), true),
+                    (None, Some(repo)) => (repo.into(), None, true),
+                    (Some(first), _) => {
+                        let (source, archive) = split(&first);
+                        (source, archive, false)
+                    }
                     (None, None) => {
                         return Err(Failure::usage("a source is needed: SOURCE[::ARCHIVE], or -r SOURCE [ARCHIVE]"));
                     }
                 }
             }
         };
-        Ok(Self { source, archive: archive.filter(|name| !name.is_empty()), rest: words.collect::<Result<_>>()? })
+        let archive = archive.filter(|name| !name.is_empty());
+        Ok(Self { source, archive, archive_apart, rest: words.collect::<Result<_>>()? })
     }
 
-    /// The archive, which this command needs.
+    /// The same words for an image, whose only archive has no name: a word that would name an archive
+    /// is a path.
+    #[must_use]
+    pub fn of_image(mut self) -> Self {
+        if self.archive_apart {
+            self.rest.splice(0..0, self.archive.take());
+        }
+        self
+    }
+
+    /// Refuses words without an archive, where the source does not look like an image.
     ///
     /// # Errors
     /// Usage.
-    pub fn needed_archive(&self) -> Result<&str> {
-        self.archive.as_deref().ok_or_else(|| {
-            Failure::usage("an archive is needed: SOURCE::ARCHIVE, where ARCHIVE is a name, aid:HEX or latest")
-        })
+    pub fn need_archive(&self) -> Result<()> {
+        // Files and block devices hold images.
+        let may_be_image = std::fs::metadata(&self.source).is_ok_and(|found| !found.is_dir());
+        match self.archive {
+            None if !may_be_image => {
+                Err(Failure::usage("an archive is needed: SOURCE::ARCHIVE, where ARCHIVE is a name, aid:HEX or latest"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -492,7 +549,9 @@ mod tests {
         let words = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<_>>();
         let one = Words::parse(&words(&["/r::a", "p"]), None).unwrap();
         let two = Words::parse(&words(&["a", "p"]), Some(&"/r".into())).unwrap();
-        assert_eq!(one, two);
+        assert_eq!((&one.source, &one.archive, &one.rest), (&two.source, &two.archive, &two.rest));
+        assert_eq!(two.of_image().rest, ["a", "p"]);
+        assert_eq!(one.of_image().rest, ["p"]);
         assert_eq!(Words::parse(&words(&["/r"]), None).unwrap().archive, None);
     }
 }

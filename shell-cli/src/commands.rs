@@ -1,5 +1,6 @@
 //! The commands: from parsed arguments to an exit code.
 
+use crate::archives::{archives, choose, find, state};
 use crate::args::{
     CatArgs, CheckArgs, Choice, Cli, Command, Common, ExtractArgs, InfoArgs, ListArgs, Power, TarArgs, Words,
 };
@@ -10,18 +11,19 @@ use crate::line::Settings;
 use crate::listing::{self, Style};
 use crate::messages::{Messages, Wishes};
 use crate::opened::{self, Opened};
+use crate::prove::{self, Manifests};
 use crate::secrets::{Secrets, variable};
 use crate::stream::sink::{Concat, output_failed};
 use crate::stream::tar::TarSink;
 use crate::stream::{self, sink::Sink};
 use crate::target::Policy;
 use core::sync::atomic::AtomicBool;
-use packtrain_core::formats::{Listed, OpenOptions, Which};
-use packtrain_core::objects::{Archive, ArchiveState};
+use packtrain_core::formats::Listed;
+use packtrain_core::objects::{Archive, ArchiveState, EntryKind, Fact};
 use packtrain_core::plan::pattern::Style as PatternStyle;
 use packtrain_core::plan::select::Selection;
-use packtrain_core::session::{ArchiveSpec, NoArchive};
 use serde_json::json;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
@@ -30,6 +32,10 @@ use std::sync::Arc;
 
 /// Default bound on bytes in flight.
 const MEMORY: u64 = 48 << 20;
+
+/// Why content of an image is not read back.
+const NO_HASHES: &str = "an image has no hashes to compare with: instead of --verify, write a manifest with \
+                         check --write-manifest and compare it with the restored files (sha256sum -c)";
 
 /// Runs a command and returns its exit code. `cancelled` is set by a signal.
 pub fn run(cli: Cli, cancelled: &Arc<AtomicBool>) -> u8 {
@@ -156,14 +162,12 @@ fn settings(power: &Power) -> Result<Settings> {
     Ok(Settings { jobs, readers: power.readers.into(), memory })
 }
 
-fn open(words: &Words, common: &Common, messages: &mut Messages) -> Result<Opened> {
-    let opened = Opened::open(&words.source, &Secrets, options(common))?;
+/// The opened source, and the words as they are meant for it.
+fn open(words: Words, common: &Common, messages: &mut Messages) -> Result<(Opened, Words)> {
+    let opened = Opened::open(&common.place(&words), &Secrets, common.options())?;
     tell_notices(&opened, messages);
-    Ok(opened)
-}
-
-fn options(common: &Common) -> OpenOptions {
-    OpenOptions { not_authenticated: common.not_authenticated, parts: common.consider_part_files }
+    let words = if opened.source.is_image() { words.of_image() } else { words };
+    Ok((opened, words))
 }
 
 /// What the source found out about itself. An index that had to be done without changes no exit
@@ -172,62 +176,6 @@ fn tell_notices(opened: &Opened, messages: &mut Messages) {
     for notice in opened.source.take_notices() {
         messages.note(&notice.text);
     }
-}
-
-fn archives(opened: &Opened, common: &Common) -> Result<Vec<Archive>> {
-    let list = |which| opened.drive(opened.source.archives(&opened.port, which));
-    let mut archives = match list(Which::Live) {
-        // What is lost can be looked for where the list itself is.
-        Err(error) if common.lost && error.is_damage() => Vec::new(),
-        other => other?,
-    };
-    let more = [
-        (common.deleted, Which::Deleted),
-        (common.consider_checkpoints, Which::Checkpoints),
-        (common.lost, Which::Lost),
-    ];
-    for (_, which) in more.into_iter().filter(|(wanted, _)| *wanted) {
-        archives.extend(list(which)?);
-    }
-    Ok(archives)
-}
-
-fn find<'a>(archives: &'a [Archive], name: &str) -> Result<&'a Archive> {
-    ArchiveSpec::parse(name).find(archives).map_err(|why| {
-        let text = match why {
-            NoArchive::Unknown => format!("no archive fits '{name}'; 'packtrain list SOURCE' shows them"),
-            NoArchive::Several(ids) => {
-                let mut text = format!("'{name}' fits {} archives; choose one by aid:", ids.len());
-                for archive in archives.iter().filter(|archive| ids.contains(&archive.id)) {
-                    let time = archive.state.as_ref().map_or("", |state| state.time.as_str());
-                    text.push_str(&format!("\n  aid:{:.12}  {time}", archive.id.to_hex()));
-                }
-                text
-            }
-            NoArchive::Unreadable(ids) => {
-                let list: Vec<String> = ids.iter().map(|id| format!("aid:{:.12}", id.to_hex())).collect();
-                let mut text = format!("an archive that cannot be read may be '{name}': {}", list.join(", "));
-                if let Some(readable) = archives.iter().rfind(|archive| archive.state.is_ok()) {
-                    let time = readable.state.as_ref().map_or("", |state| state.time.as_str());
-                    text.push_str(&format!("; of the others the latest is aid:{:.12}  {time}", readable.id.to_hex()));
-                }
-                return Failure::new(exit::INTEGRITY, text);
-            }
-        };
-        Failure::new(exit::NO_ARCHIVE, text)
-    })
-}
-
-/// The readable archive that `name` stands for.
-fn choose(opened: &Opened, name: &str, common: &Common) -> Result<ArchiveState> {
-    let archives = archives(opened, common)?;
-    find(&archives, name).and_then(state).cloned()
-}
-
-fn state(archive: &Archive) -> Result<&ArchiveState> {
-    archive.state.as_ref().map_err(|error| {
-        Failure::new(exit::INTEGRITY, format!("archive {} cannot be read: {}", archive.id, describe(error)))
-    })
 }
 
 fn selection(choice: &Choice, paths: &[String], strip: usize) -> Result<Selection> {
@@ -269,7 +217,7 @@ fn tell_unused(selection: &Selection, messages: &mut Messages) {
 
 fn list(args: &ListArgs, messages: &mut Messages) -> Result<()> {
     let words = Words::parse(&args.words, args.common.repo.as_ref())?;
-    let opened = open(&words, &args.common, messages)?;
+    let (opened, words) = open(words, &args.common, messages)?;
     let archives = archives(&opened, &args.common)?;
     let mut out = BufWriter::with_capacity(256 << 10, std::io::stdout().lock());
     let style = |default: &str, keys: &[&str]| -> Result<Style> {
@@ -280,7 +228,12 @@ fn list(args: &ListArgs, messages: &mut Messages) -> Result<()> {
             None => Style::Format(listing::parse_format(default, keys)?),
         })
     };
-    let Some(name) = &words.archive else {
+    let archive = match (&words.archive, archives.as_slice()) {
+        (Some(name), _) => Some(find(&archives, name)?),
+        (None, [only]) if opened.source.is_image() => Some(only),
+        _ => None,
+    };
+    let Some(archive) = archive else {
         if args.json {
             let list: Vec<_> = archives.iter().map(listing::archive_json).collect();
             writeln!(out, "{}", json!({"archives": list})).map_err(output_failed)?;
@@ -299,8 +252,9 @@ fn list(args: &ListArgs, messages: &mut Messages) -> Result<()> {
         return Ok(());
     };
     let selection = selection(&args.choice, &words.rest, 0)?;
-    let style = if args.json { Style::Json } else { style(listing::ENTRY_FORMAT, &listing::ENTRY_KEYS)? };
-    let mut catalog = opened.source.catalog(state(find(&archives, name)?)?);
+    let format = if args.long { listing::LONG_FORMAT } else { listing::ENTRY_FORMAT };
+    let style = if args.json { Style::Json } else { style(format, &listing::ENTRY_KEYS)? };
+    let mut catalog = opened.source.catalog(state(archive)?);
     while let Some(listed) = opened.drive(catalog.next(&opened.port))? {
         match listed {
             Listed::Entry(entry) if selection.wants(&entry.path) => {
@@ -321,14 +275,17 @@ fn list(args: &ListArgs, messages: &mut Messages) -> Result<()> {
 
 fn info(args: &InfoArgs, messages: &mut Messages) -> Result<()> {
     let words = Words::parse(&args.words, args.common.repo.as_ref())?;
-    let opened = open(&words, &args.common, messages)?;
+    let (opened, words) = open(words, &args.common, messages)?;
     let archives = archives(&opened, &args.common)?;
     let mut out = std::io::stdout().lock();
     let shown: Vec<&Archive> = match &words.archive {
         Some(name) => vec![find(&archives, name)?],
         None => archives.iter().collect(),
     };
-    let facts = opened.source.facts();
+    let mut facts = opened.source.facts();
+    if let ([only], true) = (shown.as_slice(), opened.source.is_image()) {
+        facts.extend(counts(&opened, state(only)?, messages)?);
+    }
     if args.json {
         let facts: serde_json::Map<_, _> = facts.into_iter().map(|fact| (fact.key.into(), fact.value.into())).collect();
         let archives: Vec<_> = shown.into_iter().map(listing::archive_json).collect();
@@ -338,7 +295,9 @@ fn info(args: &InfoArgs, messages: &mut Messages) -> Result<()> {
         for fact in facts {
             writeln!(out, "{:20} {}", fact.key, fact.value).map_err(output_failed)?;
         }
-        writeln!(out, "{:20} {}", "archives", archives.len()).map_err(output_failed)?;
+        if !opened.source.is_image() {
+            writeln!(out, "{:20} {}", "archives", archives.len()).map_err(output_failed)?;
+        }
         return Ok(());
     }
     for archive in shown {
@@ -354,18 +313,52 @@ fn info(args: &InfoArgs, messages: &mut Messages) -> Result<()> {
     Ok(())
 }
 
+/// What a walk through an image counts.
+fn counts(opened: &Opened, archive: &ArchiveState, messages: &mut Messages) -> Result<Vec<Fact>> {
+    let (mut entries, mut files, mut bytes) = (0u64, 0u64, 0u64);
+    let mut groups = HashSet::new();
+    let mut catalog = opened.source.catalog(archive);
+    while let Some(listed) = opened.drive(catalog.next(&opened.port))? {
+        match listed {
+            Listed::Entry(entry) => {
+                entries += 1;
+                if matches!(entry.kind, EntryKind::File(_)) && entry.link_group.is_none_or(|group| groups.insert(group))
+                {
+                    files += 1;
+                    bytes = bytes.saturating_add(entry.content_len());
+                }
+            }
+            Listed::Refused { path, why } => messages.refused(&path, &why),
+            Listed::Gap(error) => messages.damage(b"", &format!("entries are lost: {}", describe(&error))),
+        }
+    }
+    let stored = opened.store.stat("").ok().flatten().unwrap_or(0);
+    let ratio = format!("{:.2}", bytes as f64 / stored.max(1) as f64);
+    let facts = [
+        ("entries", entries.to_string()),
+        ("files", files.to_string()),
+        ("content_bytes", bytes.to_string()),
+        ("image_bytes", stored.to_string()),
+        ("ratio", ratio),
+    ];
+    Ok(facts.into_iter().map(|(key, value)| Fact { key, value }).collect())
+}
+
 fn extract(args: &ExtractArgs, messages: &mut Messages, cancelled: &AtomicBool) -> Result<()> {
     let words = Words::parse(&args.words, args.common.repo.as_ref())?;
-    let name = words.needed_archive()?;
-    let selection = selection(&args.choice, &words.rest, args.strip_components)?;
+    words.need_archive()?;
     let settings = settings(&args.power)?;
     let on_damage = args.on_damage.into();
     if args.stdout && on_damage == OnDamage::Skip {
         return Err(Failure::usage("a stream cannot leave a file out that it has begun: --on-damage zero or stop"));
     }
     opened::derive_on(settings.benches());
-    let opened = open(&words, &args.common, messages)?;
-    let archive = choose(&opened, name, &args.common)?;
+    let (opened, words) = open(words, &args.common, messages)?;
+    let selection = selection(&args.choice, &words.rest, args.strip_components)?;
+    let archive = choose(&opened, &words, &args.common)?;
+    if args.verify && opened.source.is_image() {
+        return Err(Failure::usage(NO_HASHES));
+    }
     if args.dry_run || args.stdout {
         let mut out = Concat::new(BufWriter::new(std::io::stdout()));
         let mut nothing = Concat::new(std::io::sink());
@@ -393,17 +386,17 @@ fn extract(args: &ExtractArgs, messages: &mut Messages, cancelled: &AtomicBool) 
 
 fn cat(args: &CatArgs, messages: &mut Messages, cancelled: &AtomicBool) -> Result<()> {
     let words = Words::parse(&args.words, args.common.repo.as_ref())?;
-    let name = words.needed_archive()?;
+    words.need_archive()?;
+    let settings = settings(&args.power)?;
+    opened::derive_on(settings.benches());
+    let (opened, words) = open(words, &args.common, messages)?;
     if words.rest.is_empty() {
         return Err(Failure::usage("which files? cat SOURCE::ARCHIVE PATH..."));
     }
     let choice =
         Choice { exclude: Vec::new(), exclude_from: Vec::new(), pattern: Vec::new(), patterns_from: Vec::new() };
     let selection = selection(&choice, &words.rest, 0)?;
-    let settings = settings(&args.power)?;
-    opened::derive_on(settings.benches());
-    let opened = open(&words, &args.common, messages)?;
-    let archive = choose(&opened, name, &args.common)?;
+    let archive = choose(&opened, &words, &args.common)?;
     let mut sink = Concat::new(BufWriter::new(std::io::stdout()));
     stream::stream(&opened, &archive, &selection, &mut sink, args.on_damage.into(), &settings, messages, cancelled)?;
     tell_unused(&selection, messages);
@@ -413,16 +406,16 @@ fn cat(args: &CatArgs, messages: &mut Messages, cancelled: &AtomicBool) -> Resul
 
 fn export_tar(args: &TarArgs, messages: &mut Messages, cancelled: &AtomicBool) -> Result<()> {
     let words = Words::parse(&args.words, args.common.repo.as_ref())?;
-    let name = words.needed_archive()?;
+    words.need_archive()?;
+    let settings = settings(&args.power)?;
+    opened::derive_on(settings.benches());
+    let (opened, words) = open(words, &args.common, messages)?;
     let (file, paths) = words
         .rest
         .split_first()
         .ok_or_else(|| Failure::usage("where to? export-tar SOURCE::ARCHIVE FILE, - for stdout"))?;
     let selection = selection(&args.choice, paths, args.strip_components)?;
-    let settings = settings(&args.power)?;
-    opened::derive_on(settings.benches());
-    let opened = open(&words, &args.common, messages)?;
-    let archive = choose(&opened, name, &args.common)?;
+    let archive = choose(&opened, &words, &args.common)?;
     let out: Box<dyn Write> = if file == "-" {
         Box::new(std::io::stdout())
     } else {
@@ -441,7 +434,8 @@ fn check(args: &CheckArgs, messages: &mut Messages, cancelled: &AtomicBool) -> R
     let words = Words::parse(&args.words, args.common.repo.as_ref())?;
     let settings = settings(&args.power)?;
     opened::derive_on(settings.benches());
-    let opened = Opened::open(&words.source, &Secrets, options(&args.common))?;
+    let opened = Opened::open(&args.common.place(&words), &Secrets, args.common.options())?;
+    let words = if opened.source.is_image() { words.of_image() } else { words };
     let findings = |messages: &mut Messages| {
         for notice in opened.source.take_notices() {
             if notice.serious { messages.damage(b"", &notice.text) } else { messages.note(&notice.text) }
@@ -467,7 +461,23 @@ fn check(args: &CheckArgs, messages: &mut Messages, cancelled: &AtomicBool) -> R
         sample: args.sample,
         max_duration: args.max_duration,
     };
+    let manifests = Manifests { known: args.manifest.as_deref(), written: args.write_manifest.as_deref() };
+    let by_file = manifests.are_wanted() || (opened.source.is_image() && args.verify_data);
+    let one = match (by_file, chosen.as_slice()) {
+        (false, _) => None,
+        (true, [one]) => Some(state(one)?),
+        (true, _) => return Err(Failure::usage("a manifest is of one archive: SOURCE::ARCHIVE")),
+    };
+    if opened.source.is_image() && (args.sample < 1.0 || args.max_duration.is_some()) {
+        return Err(Failure::usage("an image is verified as a whole: no --sample or --max-duration"));
+    }
+    if let Some(path) = manifests.written {
+        outside(&words.source, path)?;
+    }
     check::check(&opened, &chosen, words.archive.is_none(), &depth, &settings, messages, cancelled)?;
+    if let Some(archive) = one {
+        prove::prove(&opened, archive, manifests, &settings, messages, cancelled)?;
+    }
     findings(messages);
     Ok(())
 }

@@ -7,14 +7,15 @@
 //! | [`exit`] | exit codes and failures |
 //! | [`codecs`] | the faster codecs of this machine |
 //! | [`target`] | everything that writes the file system |
-//! | [`store`] | a source in a local folder |
+//! | [`store`] | a source on this machine |
 //! | [`secrets`], [`opened`] | keys, passphrases, an opened source |
 //! | [`messages`] | warnings, progress, report |
 //! | [`line`](mod@line) | worker threads around the ordered machine |
-//! | [`extract`], [`stream`], [`check`] | entries to files; content in order; verifying |
+//! | [`extract`], [`stream`], [`prove`], [`check`] | entries to files; content in order; verifying by file, and by chunk |
 //! | [`listing`] | archives and entries as text and JSON |
-//! | [`args`], [`commands`] | the command line |
+//! | [`args`], [`archives`], [`commands`] | the command line |
 
+pub mod archives;
 pub mod args;
 pub mod check;
 pub mod codecs;
@@ -25,6 +26,7 @@ pub mod line;
 pub mod listing;
 pub mod messages;
 pub mod opened;
+pub mod prove;
 pub mod secrets;
 pub mod store;
 pub mod stream;

@@ -28,11 +28,13 @@ pub enum Part {
 
 /// The default line of an entry.
 pub const ENTRY_FORMAT: &str = "{mode} {user:6} {group:6} {size:>9} {mtime} {path}{extra}{NL}";
+/// The line of an entry that also says how its content is laid out.
+pub const LONG_FORMAT: &str = "{mode} {user:6} {group:6} {size:>9} {mtime} {storage:20} {path}{extra}{NL}";
 /// The default line of an archive.
 pub const ARCHIVE_FORMAT: &str = "{id8}  {time}  {name:24} {comment}{NL}";
 
 /// Keys of an entry's line.
-pub const ENTRY_KEYS: [&str; 23] = [
+pub const ENTRY_KEYS: [&str; 24] = [
     "path",
     "bpath",
     "type",
@@ -56,6 +58,7 @@ pub const ENTRY_KEYS: [&str; 23] = [
     "hlid",
     "flags",
     "inode",
+    "storage",
 ];
 /// Keys of an archive's line.
 pub const ARCHIVE_KEYS: [&str; 14] = [
@@ -165,6 +168,7 @@ fn type_name(kind: &EntryKind) -> &'static str {
         EntryKind::Fifo => "p",
         EntryKind::CharDevice(_) => "c",
         EntryKind::BlockDevice(_) => "b",
+        EntryKind::Socket => "s",
     }
 }
 
@@ -196,6 +200,7 @@ fn entry_key(entry: &Entry, key: &str) -> Option<String> {
         "hlid" => entry.link_group?.to_hex(),
         "flags" => entry.flags.to_string(),
         "inode" => entry.inode?.to_string(),
+        "storage" => entry.storage.clone(),
         _ => return None,
     })
 }
@@ -283,6 +288,9 @@ pub fn entry_json(entry: &Entry) -> Map<String, Value> {
     }
     if let Some(inode) = entry.inode {
         map.insert("inode".into(), inode.into());
+    }
+    if !entry.storage.is_empty() {
+        map.insert("storage".into(), entry.storage.as_str().into());
     }
     map.insert("flags".into(), entry.flags.into());
     if !entry.xattrs.is_empty() {

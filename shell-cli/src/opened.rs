@@ -2,7 +2,7 @@
 
 use crate::exit::{Failure, NO_REPOSITORY, Result};
 use crate::secrets::Secrets;
-use crate::store::{LocalStore, Store};
+use crate::store::{LocalStore, Place, Store};
 use packtrain_core::base::{Denied, Error, Fault, Kind, Secret, Stage};
 use packtrain_core::formats::{Locked, OpenOptions, Source};
 use packtrain_core::objects::{ChunkRef, Extent, Unit};
@@ -10,7 +10,6 @@ use packtrain_core::plan::batch::Builder;
 use packtrain_core::platform::{Kit, Port, Scratch, drive};
 use packtrain_core::session;
 use std::cell::RefCell;
-use std::path::Path;
 use std::sync::Arc;
 
 /// A source that is ready to be read.
@@ -27,14 +26,15 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Recognises and opens the source at `path`.
+    /// Recognises and opens the source at `place`.
     ///
     /// # Errors
     /// 13 if nothing is there, 15 if it is nothing known, 44, 50 or 52 for keys and passphrases,
     /// 90 if it is too damaged to be opened.
-    pub fn open(path: &Path, secrets: &Secrets, options: OpenOptions) -> Result<Self> {
+    pub fn open(place: &Place, secrets: &Secrets, options: OpenOptions) -> Result<Self> {
+        let path = &place.path;
         let at = |failure: Failure| Failure { message: format!("{}: {}", path.display(), failure.message), ..failure };
-        let store = LocalStore::open(path).map_err(|error| {
+        let store = LocalStore::at(place.clone()).map_err(|error| {
             Failure::new(NO_REPOSITORY, format!("{}: no repository there: {error}", path.display()))
         })?;
         Self::from_store(Arc::new(store), secrets, options).map_err(at)
@@ -89,7 +89,7 @@ impl Opened {
         drive(&self.port, future, |need| self.store.serve(need))
     }
 
-    /// The plaintext of a chunk, from any copy that is good, without the line.
+    /// What an entry has of a chunk, from any copy that is good, without the line.
     ///
     /// # Errors
     /// I/O errors; the first fault comes back inside if no copy is good.
@@ -97,7 +97,7 @@ impl Opened {
         self.decode_except(chunk, Vec::new(), None)
     }
 
-    /// The plaintext of a chunk from another copy than the one that gave `fault`.
+    /// What an entry has of a chunk, from another copy than the one that gave `fault`.
     ///
     /// # Errors
     /// I/O errors.
@@ -120,7 +120,7 @@ impl Opened {
                 Ok(mut stored) => {
                     let mut plain = Vec::new();
                     match opener.open(&unit, &mut stored, &mut plain, &mut self.scratch.borrow_mut()) {
-                        Ok(content) => return Ok(Ok(content.bytes(&stored, &plain).to_vec())),
+                        Ok(content) => return Ok(Ok(chunk.of(content.bytes(&stored, &plain)).to_vec())),
                         Err(fault) => Fault { error: fault.error.in_object(&name), ..fault },
                     }
                 }

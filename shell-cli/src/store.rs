@@ -1,6 +1,6 @@
 //! Stores: where the bytes of a source are.
 //!
-//! [`LocalStore`] is a folder on this machine. Everything is opened read-only and nothing is ever
+//! [`LocalStore`] is a folder on this machine, or an image with its devices. Everything is opened read-only and nothing is ever
 //! locked or written; symbolic links inside the source are not followed, and what is no regular
 //! file is not read. Middlemen that delay, count or damage reads implement [`Store`] around it.
 
@@ -138,13 +138,28 @@ impl dyn Store + '_ {
     }
 }
 
+/// Name of an image as an object of its own source (see the core's `formats/erofs`).
+const IMAGE: &str = "image";
+
 /// Files that stay open: consecutive batches mostly stay in a few packs.
 const KEPT_OPEN: usize = 32;
 
-/// A folder on this machine.
+/// Where a source is on this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// A folder, or an image: a file or a block device.
+    pub path: PathBuf,
+    /// Where the image starts in its file, bytes.
+    pub offset: u64,
+    /// Further devices of an image, in the order of its table.
+    pub devices: Vec<PathBuf>,
+}
+
+/// A source on this machine.
 #[derive(Debug)]
 pub struct LocalStore {
-    root: PathBuf,
+    place: Place,
+    is_folder: bool,
     /// Open files, used last last.
     open: Mutex<Vec<OpenFile>>,
 }
@@ -153,6 +168,8 @@ pub struct LocalStore {
 struct OpenFile {
     name: String,
     fd: Arc<OwnedFd>,
+    /// Where the object starts in the file.
+    start: u64,
     /// What was announced last, in bytes from the start.
     announced: Range<u64>,
 }
@@ -162,13 +179,35 @@ struct OpenFile {
 const ANNOUNCED: u64 = 4 << 20;
 
 impl LocalStore {
-    /// The source at `root`.
+    /// The source at `path`.
     ///
     /// # Errors
     /// What the system refused.
-    pub fn open(root: &Path) -> std::io::Result<Self> {
-        std::fs::metadata(root)?;
-        Ok(Self { root: root.to_path_buf(), open: Mutex::default() })
+    pub fn open(path: &Path) -> std::io::Result<Self> {
+        Self::at(Place { path: path.to_path_buf(), ..Place::default() })
+    }
+
+    /// The source at `place`.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub fn at(place: Place) -> std::io::Result<Self> {
+        let is_folder = std::fs::metadata(&place.path)?.is_dir();
+        Ok(Self { place, is_folder, open: Mutex::default() })
+    }
+
+    /// The file that is the object `name`, and where the object starts in it. Only what is inside a
+    /// folder can be a link that somebody else made.
+    fn path(&self, name: &str) -> Result<(PathBuf, u64), Errno> {
+        if self.is_folder {
+            return Ok((self.place.path.join(name), 0));
+        }
+        if name.is_empty() || name == IMAGE {
+            return Ok((self.place.path.clone(), self.place.offset));
+        }
+        let number = name.strip_prefix("device-").and_then(|number| number.parse::<usize>().ok());
+        let device = number.and_then(|number| self.place.devices.get(number.checked_sub(1)?));
+        Ok((device.ok_or(Errno::NOENT)?.clone(), 0))
     }
 
     /// The open file `name`, and what `look` makes of its entry.
@@ -182,16 +221,20 @@ impl LocalStore {
             return Ok(result);
         }
         // Opening a pipe that somebody put into the source must not block.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(self.root.join(name), flags, Mode::empty())?;
-        if FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) != FileType::RegularFile {
-            return Err(Errno::NOENT);
+        let links = if self.is_folder { OFlags::NOFOLLOW } else { OFlags::empty() };
+        let flags = OFlags::RDONLY | links | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let (path, start) = self.path(name)?;
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        match FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) {
+            FileType::RegularFile => {}
+            FileType::BlockDevice if !self.is_folder => {}
+            _ => return Err(Errno::NOENT),
         }
         let fd = Arc::new(fd);
         if open.len() == KEPT_OPEN {
             open.remove(0);
         }
-        let mut file = OpenFile { name: name.into(), fd: fd.clone(), announced: 0..0 };
+        let mut file = OpenFile { name: name.into(), fd: fd.clone(), start, announced: 0..0 };
         let result = (fd, look(&mut file));
         open.push(file);
         Ok(result)
@@ -200,7 +243,8 @@ impl LocalStore {
 
 impl Store for LocalStore {
     fn read_into(&self, name: &str, offset: u64, target: &mut [u8]) -> Result<usize, Errno> {
-        let (fd, ()) = self.file(name, |_| ())?;
+        let (fd, start) = self.file(name, |file| file.start)?;
+        let offset = start.checked_add(offset).ok_or(Errno::OVERFLOW)?;
         let mut got = 0;
         while let Some(rest) = target.get_mut(got..).filter(|rest| !rest.is_empty()) {
             match rustix::io::pread(&*fd, rest, offset + got as u64) {
@@ -215,7 +259,10 @@ impl Store for LocalStore {
 
     fn list(&self, folder: &str) -> Result<Vec<String>, Errno> {
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(self.root.join(folder)).map_err(errno)? {
+        if !self.is_folder {
+            return Err(Errno::NOENT);
+        }
+        for entry in std::fs::read_dir(self.place.path.join(folder)).map_err(errno)? {
             let entry = entry.map_err(errno)?;
             let kind = entry.file_type().map_err(errno)?;
             if (kind.is_file() || kind.is_dir())
@@ -228,7 +275,13 @@ impl Store for LocalStore {
     }
 
     fn stat(&self, name: &str) -> Result<Option<u64>, Errno> {
-        let found = std::fs::symlink_metadata(self.root.join(name)).map_err(errno)?;
+        if !self.is_folder {
+            let (fd, start) = self.file(name, |file| file.start)?;
+            // Of a block device only its end tells the size.
+            let end = rustix::fs::seek(&*fd, rustix::fs::SeekFrom::End(0))?;
+            return Ok(Some(end.saturating_sub(start)));
+        }
+        let found = std::fs::symlink_metadata(self.place.path.join(name)).map_err(errno)?;
         match (found.is_file(), found.is_dir()) {
             (true, _) => Ok(Some(found.len())),
             (_, true) => Ok(None),
@@ -241,12 +294,12 @@ impl Store for LocalStore {
             if file.announced.contains(&offset) && offset + len <= file.announced.end {
                 return None;
             }
-            file.announced = offset..offset + len.max(ANNOUNCED);
-            core::num::NonZeroU64::new(file.announced.end - offset)
+            file.announced = offset..offset.saturating_add(len.max(ANNOUNCED));
+            Some((file.start, core::num::NonZeroU64::new(file.announced.end - offset)?))
         });
-        if let Ok((fd, Some(len))) = fresh {
+        if let Ok((fd, Some((start, len)))) = fresh {
             // Advice only: a system that does not take it reads later.
-            let _ = rustix::fs::fadvise(&*fd, offset, Some(len), Advice::WillNeed);
+            let _ = rustix::fs::fadvise(&*fd, start.saturating_add(offset), Some(len), Advice::WillNeed);
         }
     }
 }

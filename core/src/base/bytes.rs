@@ -53,6 +53,16 @@ impl<'a> Cursor<'a> {
         self.array().map(|[b]| b)
     }
 
+    /// A little-endian 16-bit integer.
+    pub fn u16_le(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    /// A little-endian 64-bit integer.
+    pub fn u64_le(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
     /// A little-endian 32-bit integer.
     pub fn u32_le(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)

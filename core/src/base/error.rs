@@ -151,6 +151,24 @@ pub enum Check {
     /// The item stream ends inside an item.
     #[error("the item stream ends inside an item")]
     ItemTail,
+    /// A superblock is malformed.
+    #[error("the superblock is malformed: {0}")]
+    Superblock(&'static str),
+    /// The superblock's checksum does not hold.
+    #[error("the checksum of the superblock does not hold")]
+    SuperblockChecksum,
+    /// An inode is malformed.
+    #[error("the inode is malformed: {0}")]
+    Inode(&'static str),
+    /// A block of a directory is malformed.
+    #[error("the directory is malformed: {0}")]
+    Directory(&'static str),
+    /// Extended attributes are malformed.
+    #[error("the extended attributes are malformed: {0}")]
+    Xattr(&'static str),
+    /// What says where the content of a file lies is malformed.
+    #[error("the map of the content is malformed: {0}")]
+    Map(&'static str),
     /// The worker that held this unit died.
     #[error("the worker stopped unexpectedly")]
     Worker,
@@ -179,6 +197,12 @@ pub enum Unsupported {
     /// An unknown compression type.
     #[error("unknown compression type {0}")]
     Compression(u8),
+    /// Features that only newer readers understand, by name or bit.
+    #[error("the image needs {0}, which is unknown here")]
+    ImageFeature(String),
+    /// A file that holds a supported image in another wrapping.
+    #[error("{0}")]
+    Wrapped(&'static str),
     /// A known compression method that this build leaves out.
     #[error("{0} is not part of this build")]
     Codec(&'static str),

@@ -48,6 +48,25 @@ pub const SEGMENTS_MAX: usize = 16_000_000;
 /// Most bytes kept to resolve the hard links of one Borg 1.x archive.
 pub const LINKS_MAX: usize = 64 << 20;
 
+/// Largest regular file of an EROFS image, bytes (16 TiB).
+pub const FILE_MAX: u64 = 16 << 40;
+/// Most pieces of one file of an EROFS image: 8 Mi, which take 352 MB.
+pub const PIECES_MAX: u64 = 8 << 20;
+/// Largest pcluster of an EROFS image, bytes as stored (erofs.md 9.7).
+pub const PCLUSTER_MAX: u32 = 1 << 20;
+/// Most plaintext of one pcluster, bytes (erofs.md 9.7).
+pub const PCLUSTER_PLAIN_MAX: u32 = 12 << 20;
+/// Largest metabox, which is kept in memory, bytes.
+pub const METABOX_MAX: u64 = 256 << 20;
+/// Largest directory, bytes of its content.
+pub const DIRECTORY_MAX: u64 = 256 << 20;
+/// Longest target of a symbolic link, bytes (erofs.md 14).
+pub const TARGET_MAX: u64 = 4095;
+/// Longest path of an entry, bytes.
+pub const PATH_MAX: usize = 65_536;
+/// Largest dictionary of an LZMA stream, bytes (erofs.md 3.1).
+pub const DICTIONARY_MAX: u32 = 8 << 20;
+
 /// Passes `asked` through if it is at most `cap`.
 pub fn within(what: &'static str, asked: u64, cap: u64) -> Result<u64> {
     if asked <= cap { Ok(asked) } else { Err(Error::new(Kind::OverLimit { what, asked, cap })) }

@@ -1,4 +1,4 @@
-//! Checksums against accidents: CRC-32 and XXH64. Anyone can make bytes that have a given one.
+//! Checksums against accidents: CRC-32, CRC-32C and XXH64. Anyone can make bytes that have a given one.
 
 use core::hash::Hasher;
 use twox_hash::XxHash64;
@@ -33,6 +33,12 @@ impl core::fmt::Debug for Crc32 {
 /// CRC-32 of `data`.
 pub fn crc32(data: &[u8]) -> u32 {
     crc32fast::hash(data)
+}
+
+/// CRC-32C (Castagnoli, reflected polynomial 0x82F63B78) of `data`, inverted at its start and its end.
+pub fn crc32c(data: &[u8]) -> u32 {
+    const CASTAGNOLI: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
+    CASTAGNOLI.checksum(data)
 }
 
 /// XXH64 with seed 0, piece by piece.

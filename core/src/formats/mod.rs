@@ -9,6 +9,8 @@ pub mod borg1;
 #[cfg(feature = "borg2")]
 pub mod borg2;
 pub mod common;
+#[cfg(feature = "erofs")]
+pub mod erofs;
 
 use crate::base::{Id, Result, Secret};
 use crate::objects::{Archive, ArchiveState, ChunkRef, Entry, Extent, Fact, Notice, Refusal};
@@ -21,6 +23,8 @@ pub const FORMATS: &[&dyn Format] = &[
     &borg1::Borg1,
     #[cfg(feature = "borg2")]
     &borg2::Borg2,
+    #[cfg(feature = "erofs")]
+    &erofs::Erofs,
 ];
 
 /// What may be read beyond what is safe or usual. The default is neither.
@@ -30,6 +34,8 @@ pub struct OpenOptions {
     /// absent or wrong, and plaintext of a repository whose key is missing. Each such thing is a
     /// serious [`Notice`].
     pub not_authenticated: bool,
+    /// Read an image whose superblock does not have its checksum.
+    pub ignore_checksum: bool,
     /// Show the parts of files whose backup was interrupted as files of their own.
     pub parts: bool,
 }
@@ -92,6 +98,11 @@ pub trait Locked {
 
 /// An opened source.
 pub trait Source {
+    /// True for an image: one tree, which is its only archive and has no name.
+    fn is_image(&self) -> bool {
+        false
+    }
+
     /// Facts for `info`, in order.
     fn facts(&self) -> Vec<Fact>;
 

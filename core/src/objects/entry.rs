@@ -12,13 +12,29 @@ pub struct Time {
     pub nanos: u32,
 }
 
-/// A reference from an entry to one chunk of its content.
+/// A reference from an entry to one chunk of its content, or to a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkRef {
     /// The chunk id.
     pub id: Id,
-    /// Plaintext bytes, at least 1.
+    /// Plaintext bytes of the chunk, at least 1.
+    pub whole: u32,
+    /// First of them that the entry has.
+    pub skip: u32,
+    /// How many of them the entry has, at least 1.
     pub size: u32,
+}
+
+impl ChunkRef {
+    /// All of a chunk of `size` bytes.
+    pub const fn new(id: Id, size: u32) -> Self {
+        Self { id, whole: size, skip: 0, size }
+    }
+
+    /// What the entry has of the chunk, given all of its plaintext.
+    pub fn of<'a>(&self, plain: &'a [u8]) -> &'a [u8] {
+        plain.get(self.skip as usize..).and_then(|rest| rest.get(..self.size as usize)).unwrap_or(&[])
+    }
 }
 
 /// What kind of file-system object an entry is.
@@ -36,6 +52,8 @@ pub enum EntryKind {
     CharDevice(u64),
     /// A block device with its raw device number.
     BlockDevice(u64),
+    /// A local socket.
+    Socket,
 }
 
 /// Why an item of an archive is not restored.
@@ -47,6 +65,12 @@ pub enum Refusal {
     /// It is of a type that no writer stores.
     #[error("unknown file type")]
     Type,
+    /// It is a folder that was met before, here or further up.
+    #[error("the folder is the same as one met before: the tree has a loop")]
+    Loop,
+    /// What is written cannot hold it.
+    #[error("a tar stream cannot hold a socket")]
+    Socket,
     /// It is a link that leads nowhere.
     #[error("the link has no valid target")]
     Target,
@@ -65,6 +89,7 @@ impl EntryKind {
             Self::Fifo => 'p',
             Self::CharDevice(_) => 'c',
             Self::BlockDevice(_) => 'b',
+            Self::Socket => 's',
         }
     }
 }
@@ -121,6 +146,8 @@ pub struct Entry {
     pub flags: u32,
     /// Whole-file hashes by name.
     pub digests: Vec<(String, Vec<u8>)>,
+    /// How the content is laid out, such as `compact lz4`; empty where the format has but one way.
+    pub storage: String,
 }
 
 impl Entry {

@@ -52,7 +52,7 @@ pub struct Unit {
 impl Unit {
     /// A chunk of file content that lies at `at`.
     pub const fn content(chunk: &ChunkRef, at: Extent) -> Self {
-        Self { id: chunk.id, at, size: Some(chunk.size), role: Role::Content }
+        Self { id: chunk.id, at, size: Some(chunk.whole), role: Role::Content }
     }
 }
 
@@ -87,11 +87,16 @@ pub enum Method {
     Zlib,
     /// An `.xz` container.
     Xz,
+    /// A raw DEFLATE stream (RFC 1951).
+    Deflate,
+    /// A MicroLZMA stream.
+    MicroLzma,
 }
 
 impl Method {
     /// Every method, in the order of their discriminants.
-    pub const ALL: [Self; 5] = [Self::None, Self::Lz4, Self::Zstd, Self::Zlib, Self::Xz];
+    pub const ALL: [Self; 7] =
+        [Self::None, Self::Lz4, Self::Zstd, Self::Zlib, Self::Xz, Self::Deflate, Self::MicroLzma];
 
     /// The usual name.
     pub const fn name(self) -> &'static str {
@@ -101,6 +106,8 @@ impl Method {
             Self::Zstd => "zstd",
             Self::Zlib => "zlib",
             Self::Xz => "lzma",
+            Self::Deflate => "deflate",
+            Self::MicroLzma => "microlzma",
         }
     }
 }

@@ -35,6 +35,11 @@ pub trait Decoder: Send {
     /// [`CodecError::TooSmall`] if the output is longer than `target` (told apart from
     /// [`CodecError::Invalid`] wherever the method allows it).
     fn decode(&mut self, source: &[u8], target: &mut [u8]) -> Result<usize, CodecError>;
+
+    /// prefix
+    fn decode_prefix(&mut self, _source: &[u8], _target: &mut [u8]) -> Result<(), CodecError> {
+        Err(CodecError::Invalid)
+    }
 }
 
 /// The codecs of one run, by method. Passed by value; there is no global table.

@@ -110,6 +110,33 @@ impl Scratch {
         self.memo.as_mut().and_then(|memo| memo.downcast_mut()).expect("the memo was just made with this type")
     }
 
+    fn decoder(&mut self, method: Method) -> Result<&mut dyn Decoder, Fault> {
+        let codec = self
+            .kit
+            .codec(method)
+            .ok_or_else(|| Error::from(Unsupported::Codec(method.name())).during(Stage::Inflate))?;
+        let slot =
+            self.decoders.get_mut(method as usize).ok_or_else(|| Error::from(Check::Inflate).during(Stage::Inflate))?;
+        Ok(&mut **slot.get_or_insert_with(|| codec.decoder()))
+    }
+
+    /// Decompresses the first `size` bytes of what `source` holds into the front of `plain`. What
+    /// follows them is not looked at.
+    ///
+    /// # Errors
+    /// `Unsupported` if the kit lacks the method; `Inflate` damage.
+    pub fn inflate_front(
+        &mut self,
+        method: Method,
+        source: &[u8],
+        size: u32,
+        plain: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let target = fit(plain, size as usize);
+        let decoded = self.decoder(method)?.decode_prefix(source, target);
+        decoded.map_err(|_| Error::from(Check::Inflate).during(Stage::Inflate))
+    }
+
     /// Decompresses `source` into the front of `plain` and returns the plaintext's length.
     ///
     /// With a known `size` the buffer has exactly that length, and any other length is an error.
@@ -125,15 +152,7 @@ impl Scratch {
         cap: u32,
         plain: &mut Vec<u8>,
     ) -> Result<usize, Fault> {
-        let codec = self
-            .kit
-            .codec(method)
-            .ok_or_else(|| Error::from(Unsupported::Codec(method.name())).during(Stage::Inflate))?;
-        let decoder = self
-            .decoders
-            .get_mut(method as usize)
-            .ok_or_else(|| Error::from(Check::Inflate).during(Stage::Inflate))?
-            .get_or_insert_with(|| codec.decoder());
+        let decoder = self.decoder(method)?;
         if let Some(size) = size {
             limits::within("plaintext size", size.into(), cap.into()).map_err(|e| e.during(Stage::Inflate))?;
             let target = fit(plain, size as usize);

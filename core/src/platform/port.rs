@@ -31,7 +31,7 @@ pub enum Need {
         /// The folder, without a slash at its end.
         folder: String,
     },
-    /// What is at `name`: answered with [`Reply::Size`], or [`Failure::NotFound`].
+    /// What is at `name`, the empty name being the source itself: answered with [`Reply::Size`], or [`Failure::NotFound`].
     Stat {
         /// The store object.
         name: String,

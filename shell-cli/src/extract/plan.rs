@@ -15,7 +15,7 @@ use crate::target::{Folder, Make, NewFile, Problem, SavedTimes, Target, existing
 use packtrain_core::base::{Fault, Id};
 use packtrain_core::engine::Ticket;
 use packtrain_core::formats::{Catalog, Listed};
-use packtrain_core::objects::{ArchiveState, Entry, EntryKind, Unit};
+use packtrain_core::objects::{ArchiveState, ChunkRef, Entry, EntryKind, Unit};
 use packtrain_core::plan::batch::{Builder, Pace};
 use packtrain_core::plan::select::Selection;
 use std::collections::{HashMap, HashSet};
@@ -24,6 +24,8 @@ use std::sync::Arc;
 
 /// Expected nanoseconds of file system work per task.
 const TASK_NANOS: u64 = 12_000;
+/// Expected nanoseconds of file system work that a batch may come to for the sake of one unit.
+const RIDE_NANOS: u64 = 8 * Pace::TARGET_NANOS;
 /// A chunk of at least this size that is wanted again while its job still waits is written to
 /// both places by that job; below it, decoding again is cheaper than opening a file here.
 const SHARE_MIN: u32 = 128 << 10;
@@ -113,7 +115,7 @@ impl<'a> Planner<'a> {
     /// I/O errors of the source.
     pub fn next(&mut self, line: &mut Line<'_, Writers>) -> Result<Next<Job>> {
         loop {
-            if self.is_full() {
+            if self.is_full() && !self.rides_along()? {
                 return Ok(self.flush(line));
             }
             if let Some(growing) = self.growing.take() {
@@ -167,6 +169,22 @@ impl<'a> Planner<'a> {
 
     fn is_full(&self) -> bool {
         self.builder.is_full(&self.pace, self.tasks.len() as u64 * TASK_NANOS)
+    }
+
+    /// True if the next entry is a file all of whose chunks are in the batch already, with room for it:
+    /// small files that are parts of one unit are written where that is decoded once.
+    fn rides_along(&mut self) -> Result<bool> {
+        if self.growing.is_some() || self.tasks.len() as u64 * TASK_NANOS > RIDE_NANOS {
+            return Ok(false);
+        }
+        if self.stalled.is_none() && !self.ended {
+            self.stalled = self.opened.drive(self.catalog.next(&self.opened.port))?;
+            self.ended = self.stalled.is_none();
+        }
+        let Some(Listed::Entry(entry)) = &self.stalled else { return Ok(false) };
+        let parts = entry.chunks();
+        let is_part = |chunk: &ChunkRef| chunk.size < chunk.whole && self.builder.find(&chunk.id).is_some();
+        Ok(!parts.is_empty() && parts.len() <= Pace::UNITS_MAX && parts.iter().all(is_part))
     }
 
     fn flush(&mut self, line: &Line<'_, Writers>) -> Next<Job> {
@@ -332,35 +350,28 @@ impl<'a> Planner<'a> {
         for (chunk, reference) in entry.chunks().iter().enumerate().take(to).skip(from) {
             let place = offset;
             offset += u64::from(reference.size);
+            let piece = |source| Piece { chunk, offset: place, len: reference.size, skip: reference.skip, source };
             let mut at = self.opened.source.locate(reference);
             if self.opened.source.is_zeros(reference, at) {
-                pieces.push(Piece { chunk, offset: place, len: reference.size, source: PieceSource::Zeros });
+                pieces.push(piece(PieceSource::Zeros));
                 continue;
             }
             if at.is_none() {
                 at = self.opened.drive(self.opened.source.relocate(&self.opened.port, reference.id, &[]))?;
             }
             let Some(at) = at else {
-                let fault = Fault::nowhere(reference.id);
-                pieces.push(Piece {
-                    chunk,
-                    offset: place,
-                    len: reference.size,
-                    source: PieceSource::Lost(Box::new(fault)),
-                });
+                pieces.push(piece(PieceSource::Lost(Box::new(Fault::nowhere(reference.id)))));
                 continue;
             };
             if let Some((big, line)) = &mut share
                 && let Some((ticket, unit)) = self.shared.get(&reference.id)
                 && let Some(job) = line.queued_mut(*ticket)
             {
-                let piece = Piece { chunk, offset: place, len: reference.size, source: PieceSource::Unit(*unit) };
-                job.tasks.push_back(Task::Part { big: (*big).clone(), pieces: vec![piece] });
+                let pieces = vec![piece(PieceSource::Unit(*unit))];
+                job.tasks.push_back(Task::Part { big: (*big).clone(), pieces });
                 continue;
             }
-            let unit = Unit::content(reference, at);
-            let source = PieceSource::Unit(self.builder.add(unit));
-            pieces.push(Piece { chunk, offset: place, len: reference.size, source });
+            pieces.push(piece(PieceSource::Unit(self.builder.add(Unit::content(reference, at)))));
         }
         Ok(pieces)
     }

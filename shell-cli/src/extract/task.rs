@@ -38,8 +38,17 @@ pub struct Piece {
     pub offset: u64,
     /// Its length in bytes.
     pub len: u32,
+    /// The first byte of the unit's plaintext that belongs to it.
+    pub skip: u32,
     /// What is there.
     pub source: PieceSource,
+}
+
+impl Piece {
+    /// The piece, given all of the unit's plaintext.
+    pub fn of<'a>(&self, plain: &'a [u8]) -> &'a [u8] {
+        plain.get(self.skip as usize..).and_then(|rest| rest.get(..self.len as usize)).unwrap_or(&[])
+    }
 }
 
 /// Where a piece comes from.

@@ -111,16 +111,6 @@ fn uses(tasks: &VecDeque<Task>, units: usize) -> Vec<u32> {
     uses
 }
 
-/// Zeros that are known without decoding: a hole where holes are wanted, bytes otherwise.
-fn write_zeros(file: &NewFile, piece: &Piece) -> Result<(), Problem> {
-    static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-    let end = piece.offset + u64::from(piece.len);
-    (piece.offset..end).step_by(ZEROS.len()).try_for_each(|at| {
-        let len = ZEROS.len().min((end - at) as usize);
-        file.write_at(at, &ZEROS[..len])
-    })
-}
-
 /// Decoding within one job.
 struct Decoder<'a> {
     batch: &'a Batch,
@@ -184,11 +174,11 @@ impl Decoder<'_> {
         for piece in pieces {
             let fault = match &piece.source {
                 PieceSource::Zeros => {
-                    write_zeros(file, piece)?;
+                    file.write_zeros(piece.offset, piece.len.into())?;
                     None
                 }
                 PieceSource::Lost(fault) => Some((**fault).clone()),
-                PieceSource::Unit(at) => self.with_plain(*at, |plain| file.write_at(piece.offset, plain))?,
+                PieceSource::Unit(at) => self.with_plain(*at, |plain| file.write_at(piece.offset, piece.of(plain)))?,
             };
             if let Some(fault) = fault {
                 bad.push(BadPiece { chunk: piece.chunk, offset: piece.offset, fault });

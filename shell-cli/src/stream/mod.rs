@@ -252,6 +252,10 @@ impl Streamer<'_> {
             return;
         }
         let Some(path) = self.selection.target(&entry.path).map(<[u8]>::to_vec) else { return };
+        if !self.sink.takes(&entry.kind) {
+            self.rows.push(Row::Refused(path, Refusal::Socket));
+            return;
+        }
         let entry = Box::new(Entry { path, ..*entry });
         if self.sink.links()
             && let Some(group) = entry.link_group
@@ -320,7 +324,7 @@ impl Streamer<'_> {
 
     fn write(&mut self, entry_path: &[u8], chunk: &ChunkRef, offset: u64, plain: Result<&[u8], Fault>) -> Result<()> {
         let fault = match plain {
-            Ok(plain) => return self.sink.data(plain),
+            Ok(plain) => return self.sink.data(chunk.of(plain)),
             Err(fault) => fault,
         };
         if let Some(plain) = self.opened.other_copy(chunk, &fault)? {

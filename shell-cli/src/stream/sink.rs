@@ -1,7 +1,7 @@
 //! Where a stream goes.
 
 use crate::exit::{ERROR, Failure, Result};
-use packtrain_core::objects::Entry;
+use packtrain_core::objects::{Entry, EntryKind};
 use std::io::Write;
 
 /// Takes entries and their content in order.
@@ -37,6 +37,11 @@ pub trait Sink {
     /// # Errors
     /// If the output cannot be written.
     fn end(&mut self) -> Result<()>;
+
+    /// True if the output can hold entries of this kind.
+    fn takes(&self, _kind: &EntryKind) -> bool {
+        true
+    }
 
     /// True if further names of a link group come as [`link`](Self::link), without content.
     fn links(&self) -> bool {

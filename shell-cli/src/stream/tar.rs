@@ -41,6 +41,8 @@ impl<W: Write> TarSink<W> {
             (EntryKind::Fifo, _) => EntryType::Fifo,
             (EntryKind::CharDevice(_), _) => EntryType::Char,
             (EntryKind::BlockDevice(_), _) => EntryType::Block,
+            // Not taken, see `takes`.
+            (EntryKind::Socket, _) => EntryType::Regular,
         };
         header.set_entry_type(kind);
         header.set_mode(entry.mode);
@@ -160,6 +162,10 @@ fn decimal(time: Time) -> String {
 }
 
 impl<W: Write> Sink for TarSink<W> {
+    fn takes(&self, kind: &EntryKind) -> bool {
+        *kind != EntryKind::Socket
+    }
+
     fn begin(&mut self, entry: &Entry) -> Result<()> {
         self.path.clone_from(&entry.path);
         self.written = 0;

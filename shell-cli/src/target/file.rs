@@ -101,6 +101,22 @@ impl NewFile {
         Ok(())
     }
 
+    /// Writes `len` zeros from `offset` on; where holes are wanted, that takes nothing.
+    ///
+    /// # Errors
+    /// As [`write_at`](Self::write_at).
+    pub fn write_zeros(&self, offset: u64, len: u64) -> Result<()> {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        if self.unfinished.folder().shared().policy.sparse {
+            return Ok(());
+        }
+        let end = offset.saturating_add(len);
+        (offset..end).step_by(ZEROS.len()).try_for_each(|at| {
+            let len = ZEROS.len().min((end - at) as usize);
+            self.write_at(at, ZEROS.get(..len).unwrap_or(&ZEROS))
+        })
+    }
+
     /// Which object this is, for checking its hard links. One system call.
     pub fn identity(&self) -> Result<Identity> {
         Identity::of(self.fd.as_fd(), b"").during(What::Open)

@@ -1,4 +1,4 @@
-//! Everything that is neither a regular file nor a directory: symbolic links, named pipes,
+//! Everything that is neither a regular file nor a directory: symbolic links, named pipes, sockets,
 //! devices, and further names of objects that exist already.
 //!
 //! Each is made under its own name if that is free, and otherwise beside it and moved over what
@@ -15,7 +15,7 @@ use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Makes the symbolic link, pipe or device of `entry` as `name` in `folder`, with its attributes.
+/// Makes the symbolic link, pipe, socket or device of `entry` as `name` in `folder`, with its attributes.
 /// What is refused of those is added to `warnings`. A pipe or device cannot have flags: if the
 /// entry wants some, that is a warning too.
 ///
@@ -30,6 +30,7 @@ pub fn create(folder: &Folder, name: &[u8], entry: &Entry, warnings: &mut Vec<Wa
         EntryKind::Fifo => (FileType::Fifo, 0),
         EntryKind::CharDevice(number) => (FileType::CharacterDevice, number),
         EntryKind::BlockDevice(number) => (FileType::BlockDevice, number),
+        EntryKind::Socket => (FileType::Socket, 0),
         EntryKind::File(_) | EntryKind::Directory => return Err(Problem::WrongKind),
     };
     // The kernel would cut a larger number down to that of another device.
@@ -149,6 +150,7 @@ mod tests {
             EntryKind::Fifo,
             EntryKind::CharDevice(0x0103),
             EntryKind::BlockDevice(0x0700),
+            EntryKind::Socket,
         ];
         let path = place.path().join("x");
         for kind in kinds {
@@ -186,6 +188,7 @@ mod tests {
                         assert_eq!(read.as_os_str().as_encoded_bytes(), aim);
                     }
                     EntryKind::Fifo => assert!(meta.file_type().is_fifo()),
+                    EntryKind::Socket => assert!(meta.file_type().is_socket()),
                     EntryKind::CharDevice(number) => {
                         assert!(meta.file_type().is_char_device() && meta.rdev() == *number);
                     }

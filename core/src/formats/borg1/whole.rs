@@ -14,8 +14,8 @@ use crate::objects::{ChunkRef, Entry, EntryKind, Role, Unit};
 use crate::platform::{Kit, Scratch};
 use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 
-const STRICT: OpenOptions = OpenOptions { not_authenticated: false, parts: false };
-const LENIENT: OpenOptions = OpenOptions { not_authenticated: true, parts: false };
+const STRICT: OpenOptions = OpenOptions { not_authenticated: false, ignore_checksum: false, parts: false };
+const LENIENT: OpenOptions = OpenOptions { not_authenticated: true, ignore_checksum: false, parts: false };
 
 fn opened(store: &MemoryStore, passphrase: &str, key: &str, options: OpenOptions) -> Result<Box<dyn Source>> {
     let passphrase: &'static Secret = Box::leak(Box::new(Secret::new(passphrase.into())));
@@ -275,7 +275,7 @@ fn a_forged_plaintext_manifest_is_refused() {
     let forged = sealed(0, &[&text.0.0[..], &[2, 0, 0], &text.1].concat());
     store.put("data/0/2", &[entry::MAGIC.as_slice(), &forged, entry::COMMIT].concat());
     let source: &'static dyn Source = Box::leak(opened(&store, "test", "", STRICT).unwrap());
-    let chunk = ChunkRef { id: text.0, size: 50 };
+    let chunk = ChunkRef::new(text.0, 50);
     assert_eq!(decode(&store, source, chunk).unwrap_err().kind(), &Kind::Corrupt(Check::EnvelopeType));
 }
 

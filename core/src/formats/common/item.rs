@@ -101,6 +101,7 @@ fn blank() -> Box<Entry> {
         acl: Acl::default(),
         flags: 0,
         digests: Vec::new(),
+        storage: String::new(),
     })
 }
 
@@ -193,7 +194,7 @@ fn chunks(reader: &mut Reader<'_>) -> Read<Vec<ChunkRef>> {
         if size == 0 || size > limits::OBJECT_MAX {
             return Err(Flaw::Malformed);
         }
-        chunks.push(ChunkRef { id, size });
+        chunks.push(ChunkRef::new(id, size));
     }
     Ok(chunks)
 }

@@ -54,12 +54,12 @@ mod tests {
         let zeros = Zeros::default();
         let hash = |parts: &[&[u8]]| Id(sha256(parts));
         for size in [1, 65_536, 70_000, 131_072] {
-            let chunk = ChunkRef { id: Id(sha256(&[&alloc::vec![0; size as usize]])), size };
+            let chunk = ChunkRef::new(Id(sha256(&[&alloc::vec![0; size as usize]])), size);
             assert!(zeros.is_zeros(&chunk, None, hash), "{size}");
-            assert!(!zeros.is_zeros(&ChunkRef { id: Id([1; 32]), size }, None, hash));
+            assert!(!zeros.is_zeros(&ChunkRef::new(Id([1; 32]), size), None, hash));
         }
         // One that takes as much room as it holds was not looked at.
-        let chunk = ChunkRef { id: Id(sha256(&[&[0; 100]])), size: 100 };
+        let chunk = ChunkRef::new(Id(sha256(&[&[0; 100]])), 100);
         assert!(!zeros.is_zeros(&chunk, Some(Extent { object: 0, offset: 0, len: 100 }), hash));
     }
 }
