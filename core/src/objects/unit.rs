@@ -87,11 +87,17 @@ pub enum Method {
     Zlib,
     /// An `.xz` container.
     Xz,
+    /// A raw DEFLATE stream (RFC 1951), without header and checksum.
+    Deflate,
+    /// A raw LZMA stream without end mark, whose first byte, else always zero, is the complement of
+    /// its properties (lc, lp, pb). It states no size: the reader must know it.
+    MicroLzma,
 }
 
 impl Method {
     /// Every method, in the order of their discriminants.
-    pub const ALL: [Self; 5] = [Self::None, Self::Lz4, Self::Zstd, Self::Zlib, Self::Xz];
+    pub const ALL: [Self; 7] =
+        [Self::None, Self::Lz4, Self::Zstd, Self::Zlib, Self::Xz, Self::Deflate, Self::MicroLzma];
 
     /// The usual name.
     pub const fn name(self) -> &'static str {
@@ -101,6 +107,8 @@ impl Method {
             Self::Zstd => "zstd",
             Self::Zlib => "zlib",
             Self::Xz => "lzma",
+            Self::Deflate => "deflate",
+            Self::MicroLzma => "microlzma",
         }
     }
 }
