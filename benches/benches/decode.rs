@@ -27,7 +27,7 @@ fn report(name: &str, times: &[std::time::Duration]) {
 
 fn codecs(size: usize) {
     let plain = text(size);
-    for method in [Method::Lz4, Method::Zstd, Method::Zlib, Method::Xz] {
+    for method in Method::ALL.into_iter().filter(|&method| method != Method::None) {
         let packed = compress(method, &plain);
         for (name, kit) in [
             ("portable", portable()),
@@ -64,6 +64,21 @@ fn compress(method: Method, plain: &[u8]) -> Vec<u8> {
             let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::default());
             let mut out = vec![0; compressor.zlib_compress_bound(plain.len())];
             let len = compressor.zlib_compress(plain, &mut out).expect("the buffer is large enough");
+            out.truncate(len);
+            out
+        }
+        Method::Deflate => {
+            let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::default());
+            let mut out = vec![0; compressor.deflate_compress_bound(plain.len())];
+            let len = compressor.deflate_compress(plain, &mut out).expect("the buffer is large enough");
+            out.truncate(len);
+            out
+        }
+        Method::MicroLzma => {
+            let options = lzma_rust2::LzmaOptions::with_preset(6);
+            let mut encoder = lzma_rust2::MicroLzmaEncoder::new(&options).expect("preset 6 exists");
+            let mut out = vec![0; plain.len() + plain.len() / 16 + 64];
+            let (_, len) = encoder.compress_prefix(plain, &mut out).expect("the buffer is large enough");
             out.truncate(len);
             out
         }

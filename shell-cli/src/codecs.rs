@@ -34,6 +34,10 @@ impl Codec for Zstd {
 
 struct Frames(zstd_safe::DCtx<'static>);
 
+/// Largest window, as a power of two, for the start of a frame: 8 MiB, as in the portable codec. A
+/// whole frame needs none, as the target is its window.
+const PREFIX_WINDOW_LOG_MAX: u32 = 23;
+
 impl Decoder for Frames {
     fn decode(&mut self, source: &[u8], target: &mut [u8]) -> Result<usize, CodecError> {
         // The library would decode any number of frames and pass over skippable ones.
@@ -52,6 +56,29 @@ impl Decoder for Frames {
             let kind = zstd_safe::zstd_sys::ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall;
             if zstd_safe::is_error_kind(code, kind) { CodecError::TooSmall } else { CodecError::Invalid }
         })
+    }
+
+    fn decode_prefix(&mut self, source: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
+        use zstd_safe::{DParameter, InBuffer, OutBuffer, ResetDirective};
+        // A frame, and not one that is to be skipped.
+        if !target.is_empty() && !source.starts_with(&zstd_safe::MAGICNUMBER.to_le_bytes()) {
+            return Err(CodecError::Invalid);
+        }
+        self.0
+            .reset(ResetDirective::SessionOnly)
+            .and_then(|_| self.0.set_parameter(DParameter::WindowLogMax(PREFIX_WINDOW_LOG_MAX)))
+            .map_err(|_| CodecError::Invalid)?;
+        let mut input = InBuffer::around(source);
+        let mut output = OutBuffer::around(target);
+        while output.pos() < output.capacity() {
+            let before = (input.pos, output.pos());
+            let hint = self.0.decompress_stream(&mut output, &mut input).map_err(|_| CodecError::Invalid)?;
+            // The frame's end, and a step without progress, which would be repeated for ever.
+            if output.pos() < output.capacity() && (hint == 0 || before == (input.pos, output.pos())) {
+                return Err(CodecError::Invalid);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -75,6 +102,14 @@ impl Codec for Lz4 {
 impl Decoder for Lz4 {
     fn decode(&mut self, source: &[u8], target: &mut [u8]) -> Result<usize, CodecError> {
         lzzzz::lz4::decompress(source, target).or_else(|_| codecs::lz4::Lz4.decode(source, target))
+    }
+
+    fn decode_prefix(&mut self, source: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
+        let len = target.len();
+        match lzzzz::lz4::decompress_partial(source, target, len) {
+            Ok(written) if written == len => Ok(()),
+            _ => codecs::lz4::Lz4.decode_prefix(source, target),
+        }
     }
 }
 
@@ -115,6 +150,10 @@ impl Decoder for Inflater {
             return self.0.zlib_decompress(source, target).map_err(|_| CodecError::Invalid);
         }
         Ok(written)
+    }
+
+    fn decode_prefix(&mut self, source: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
+        codecs::zlib::Zlib.decoder().decode_prefix(source, target)
     }
 }
 

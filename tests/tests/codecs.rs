@@ -1,6 +1,7 @@
 //! Every kit against C encoders and decoders: same bytes, same kinds of error, no panic.
 //!
-//! liblz4, libzstd, libdeflate and liblzma are the references. All randomness is seeded.
+//! liblz4, libzstd, libdeflate and liblzma are the references; the encoder of MicroLZMA is `lzma-rust2`,
+//! which liblzma then has to agree with. All randomness is seeded.
 
 use packtrain_core::objects::Method;
 use packtrain_core::platform::{CodecError, Decoder, Kit};
@@ -11,7 +12,7 @@ use proptest::test_runner::{RngSeed, TestRunner};
 #[path = "../../shell-wasm/src/codecs.rs"]
 mod wasm;
 
-const METHODS: [Method; 4] = [Method::Lz4, Method::Zstd, Method::Zlib, Method::Xz];
+const METHODS: [Method; 6] = [Method::Lz4, Method::Zstd, Method::Zlib, Method::Xz, Method::Deflate, Method::MicroLzma];
 const SIZES: [usize; 5] = [0, 1, 4095, 64 << 10, 2 << 20];
 
 fn kits() -> [(&'static str, Kit); 3] {
@@ -89,11 +90,25 @@ fn encode(method: Method, plain: &[u8], variant: usize) -> Vec<u8> {
             let len = context.compress2(&mut stored[..], plain).expect("libzstd encodes");
             stored.truncate(len);
         }
-        Method::Zlib => {
+        Method::Zlib | Method::Deflate => {
             let level = libdeflater::CompressionLvl::new([6, 1, 12, 0][variant % 4]).expect("a level of libdeflate");
             let mut encoder = libdeflater::Compressor::new(level);
             stored.resize(encoder.zlib_compress_bound(plain.len()), 0);
-            let len = encoder.zlib_compress(plain, &mut stored).expect("libdeflate encodes");
+            let len = match method {
+                Method::Zlib => encoder.zlib_compress(plain, &mut stored),
+                _ => encoder.deflate_compress(plain, &mut stored),
+            };
+            stored.truncate(len.expect("libdeflate encodes"));
+        }
+        Method::MicroLzma => {
+            let mut options = lzma_rust2::LzmaOptions::with_preset([6, 0, 3, 9][variant % 4]);
+            (options.lc, options.lp, options.pb) = [(3, 0, 2), (0, 4, 4), (4, 0, 0), (1, 2, 1), (0, 0, 3)][variant % 5];
+            options.dict_size = (plain.len() as u32).max(4096);
+            stored.resize(plain.len() + plain.len() / 16 + 64, 0);
+            let (read, len) = lzma_rust2::MicroLzmaEncoder::new(&options)
+                .and_then(|mut encoder| encoder.compress_prefix(plain, &mut stored))
+                .expect("lzma-rust2 encodes");
+            assert_eq!(read, plain.len(), "the whole of it fits");
             stored.truncate(len);
         }
         Method::Xz => {
@@ -107,7 +122,7 @@ fn encode(method: Method, plain: &[u8], variant: usize) -> Vec<u8> {
     stored
 }
 
-/// Decodes with a C library that no kit uses for the method, or with libzstd, into at most `room` bytes.
+/// Decodes with a C library into at most `room` bytes, MicroLZMA into exactly that many.
 fn reference(method: Method, stored: &[u8], room: usize) -> Option<Vec<u8>> {
     let mut plain = vec![0; room];
     let len = match method {
@@ -115,6 +130,19 @@ fn reference(method: Method, stored: &[u8], room: usize) -> Option<Vec<u8>> {
         Method::Lz4 => lzzzz::lz4::decompress(stored, &mut plain).ok()?,
         Method::Zstd => zstd_safe::decompress(&mut plain[..], stored).ok()?,
         Method::Zlib => libdeflater::Decompressor::new().zlib_decompress(stored, &mut plain).ok()?,
+        Method::Deflate => libdeflater::Decompressor::new().deflate_decompress(stored, &mut plain).ok()?,
+        Method::MicroLzma => {
+            let (&first, rest) = stored.split_first()?;
+            let head = [&[!first][..], &(64u32 << 20).to_le_bytes(), &(room as u64).to_le_bytes(), &[0]].concat();
+            let mut decoder = liblzma::stream::Stream::new_lzma_decoder(u64::MAX).ok()?;
+            // One byte of room more, so that the decoder goes on to the end of the stream.
+            plain.push(0);
+            decoder.process(&head, &mut plain, liblzma::stream::Action::Run).ok()?;
+            let status = decoder.process(rest, &mut plain, liblzma::stream::Action::Finish).ok()?;
+            let all_read = decoder.total_in() == (head.len() + rest.len()) as u64;
+            plain.pop();
+            (status == liblzma::stream::Status::StreamEnd && all_read).then_some(room)?
+        }
         Method::Xz => {
             let stream = liblzma::stream::Stream::new_stream_decoder(65 << 20, 0).ok()?;
             let mut reader = liblzma::bufread::XzDecoder::new_stream(stored, stream);
@@ -145,10 +173,15 @@ fn what_the_reference_encodes_is_decoded_exactly() {
                 assert_eq!(decoder.decode(&stored, &mut target[..len]), Ok(len), "{case}");
                 assert!(target[..len] == plain, "{case}: other bytes");
                 assert_eq!(target[len], 0xaa, "{case}: written past the end");
-                assert_eq!(decoder.decode(&stored, &mut target), Ok(len), "{case}: a byte of room to spare");
+                // A stream that does not say where it ends cannot tell the one from the other.
+                let (spare, few) = match method {
+                    Method::MicroLzma => (Err(CodecError::Invalid), CodecError::Invalid),
+                    _ => (Ok(len), CodecError::TooSmall),
+                };
+                assert_eq!(decoder.decode(&stored, &mut target), spare, "{case}: a byte of room to spare");
                 if let Some(short) = len.checked_sub(1) {
                     let result = decoder.decode(&stored, &mut target[..short]);
-                    assert_eq!(result, Err(CodecError::TooSmall), "{case}: a byte of room too few");
+                    assert_eq!(result, Err(few), "{case}: a byte of room too few");
                 }
                 for tail in [&[0][..], &[0xff], &stored] {
                     let longer = [&stored, tail].concat();

@@ -377,6 +377,10 @@ impl Decoder for Brittle {
         assert!(!source.windows(TRIGGER.len()).any(|window| window == TRIGGER), "a codec's panic, on purpose");
         packtrain_core::codecs::Lz4.decoder().decode(source, target)
     }
+
+    fn decode_prefix(&mut self, source: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
+        packtrain_core::codecs::Lz4.decoder().decode_prefix(source, target)
+    }
 }
 
 #[test]

@@ -53,6 +53,23 @@ impl Decoder for Lzma {
             }
         }
     }
+
+    fn decode_prefix(&mut self, source: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
+        let mut stream = XzStream::new_mem_limit(false, MEMORY_MAX_KIB);
+        let (mut read, mut written) = (0, 0);
+        while written < target.len() {
+            let input = source.get(read..).unwrap_or_default();
+            let output = target.get_mut(written..).unwrap_or_default();
+            let step = stream.process(input, output, Action::Finish).map_err(|_| CodecError::Invalid)?;
+            read += step.bytes_consumed;
+            written += step.bytes_produced;
+            // The stream's end, and a step without progress, which would be repeated for ever.
+            if step.bytes_produced == 0 && (step.status == Status::StreamEnd || step.bytes_consumed == 0) {
+                return Err(CodecError::Invalid);
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -91,6 +108,18 @@ mod tests {
         for tail in [&[0][..], &[0; 4], &stream] {
             assert_eq!(decode(&[&stream, tail].concat(), 240), Err(CodecError::Invalid));
         }
+    }
+
+    #[test]
+    fn a_prefix_ends_anywhere() {
+        let stored = [&hex(STREAM)[..], &[0; 9]].concat();
+        for len in 0..=120 {
+            let mut target = [0; 120];
+            assert_eq!(Lzma.decode_prefix(&stored, &mut target[..len]), Ok(()), "{len} bytes");
+            assert_eq!(target[..len], b"abc".repeat(40)[..len]);
+        }
+        assert_eq!(Lzma.decode_prefix(&stored, &mut [0; 121]), Err(CodecError::Invalid));
+        assert_eq!(Lzma.decode_prefix(&stored[..30], &mut [0; 120]), Err(CodecError::Invalid));
     }
 
     #[test]

@@ -21,23 +21,41 @@ impl Codec for Zlib {
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {
-        Box::new(Inflater(Box::default()))
+        Box::new(Inflater::new(inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER | inflate_flags::TINFL_FLAG_COMPUTE_ADLER32))
     }
 }
 
-struct Inflater(Box<DecompressorOxide>);
+/// The decoder of both wrappings of DEFLATE.
+pub(super) struct Inflater {
+    state: Box<DecompressorOxide>,
+    flags: u32,
+}
+
+impl Inflater {
+    /// A decoder for streams that `wrapping`, flags of `miniz_oxide`, describes; none for raw ones.
+    pub(super) fn new(wrapping: u32) -> Self {
+        Self { state: Box::default(), flags: wrapping | inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF }
+    }
+
+    fn run(&mut self, source: &[u8], target: &mut [u8]) -> (TINFLStatus, usize, usize) {
+        self.state.init();
+        decompress(&mut self.state, source, target, 0, self.flags)
+    }
+}
 
 impl Decoder for Inflater {
     fn decode(&mut self, source: &[u8], target: &mut [u8]) -> Result<usize, CodecError> {
-        const FLAGS: u32 = inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER
-            | inflate_flags::TINFL_FLAG_COMPUTE_ADLER32
-            | inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
-        self.0.init();
-        match decompress(&mut self.0, source, target, 0, FLAGS) {
+        match self.run(source, target) {
             (TINFLStatus::Done, read, written) if read == source.len() => Ok(written),
             (TINFLStatus::HasMoreOutput, ..) => Err(CodecError::TooSmall),
             _ => Err(CodecError::Invalid),
         }
+    }
+
+    fn decode_prefix(&mut self, source: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
+        // The status tells how the stream goes on, which is no matter here.
+        let (_, _, written) = self.run(source, target);
+        if written == target.len() { Ok(()) } else { Err(CodecError::Invalid) }
     }
 }
 
@@ -77,5 +95,20 @@ mod tests {
         assert_eq!(decode(&wrong_sum, 3), Err(CodecError::Invalid));
         // FDICT: a preset dictionary is asked for (RFC 1950, 2.2).
         assert_eq!(decode(&[0x78, 0x20, 0, 0, 0, 0, 0x03, 0, 0, 0, 0, 1], 3), Err(CodecError::Invalid));
+    }
+
+    #[test]
+    fn a_prefix_ends_anywhere() {
+        let mut decoder = Zlib.decoder();
+        for len in 0..=3 {
+            let mut target = [0; 3];
+            // Cut behind what is needed, and with a wrong checksum and more behind.
+            for stored in [&STORED[..7 + len], &[&STORED[..10], &[0; 9]].concat()] {
+                assert_eq!(decoder.decode_prefix(stored, &mut target[..len]), Ok(()), "{len} bytes");
+                assert_eq!(target[..len], b"abc"[..len]);
+            }
+        }
+        assert_eq!(decoder.decode_prefix(&STORED, &mut [0; 4]), Err(CodecError::Invalid));
+        assert_eq!(decoder.decode_prefix(&STORED[..9], &mut [0; 3]), Err(CodecError::Invalid));
     }
 }

@@ -14,6 +14,10 @@ use ruzstd::io::Read;
 /// Smallest window a frame can declare, bytes (RFC 8878, 3.1.1.1.2).
 const WINDOW_MIN: usize = 1 << 10;
 
+/// Largest window for the start of a frame whose size the target does not tell, bytes: what every
+/// decoder should support (RFC 8878, 3.1.1.1.2).
+const PREFIX_WINDOW_MAX: u64 = 8 << 20;
+
 /// The zstd codec.
 #[derive(Clone, Copy, Debug)]
 pub struct Zstd;
@@ -62,6 +66,31 @@ impl Decoder for Frames {
             Ok(written)
         } else {
             Err(CodecError::Invalid)
+        }
+    }
+
+    /// Decodes whole blocks, and up to a window more than the target holds: `ruzstd` gives bytes out
+    /// when the window has moved past them, or at the frame's end.
+    fn decode_prefix(&mut self, mut source: &[u8], target: &mut [u8]) -> Result<(), CodecError> {
+        if target.is_empty() {
+            return Ok(());
+        }
+        self.0.set_max_window_size(PREFIX_WINDOW_MAX);
+        self.0.reset(&mut source).map_err(|_| CodecError::Invalid)?;
+        let mut written = 0;
+        loop {
+            let last = self
+                .0
+                .decode_blocks(&mut source, BlockDecodingStrategy::UptoBlocks(1))
+                .map_err(|_| CodecError::Invalid)?;
+            let room = target.get_mut(written..).unwrap_or_default();
+            written += self.0.read(room).map_err(|_| CodecError::Invalid)?;
+            if written == target.len() {
+                return Ok(());
+            }
+            if last {
+                return Err(CodecError::Invalid);
+            }
         }
     }
 }
@@ -136,6 +165,27 @@ mod tests {
         }
         assert_eq!(decode(&skippable, 240), Err(CodecError::Invalid));
         assert_eq!(decode(&[&skippable, &frame[..]].concat(), 240), Err(CodecError::Invalid));
+    }
+
+    #[test]
+    fn a_prefix_ends_anywhere() {
+        let plain = b"abc".repeat(40);
+        let mut decoder = Zstd.decoder();
+        for frame in [SIZED, UNSIZED, SUMMED] {
+            let stored = [&hex(frame)[..], &[0; 9]].concat();
+            for len in 0..=120 {
+                let mut target = [0; 120];
+                assert_eq!(decoder.decode_prefix(&stored, &mut target[..len]), Ok(()), "{len} bytes");
+                assert_eq!(target[..len], plain[..len]);
+            }
+            assert_eq!(decoder.decode_prefix(&stored, &mut [0; 121]), Err(CodecError::Invalid));
+            assert_eq!(decoder.decode_prefix(&stored[..18], &mut [0; 120]), Err(CodecError::Invalid));
+        }
+        // A whole frame is decoded as ever after the start of another.
+        assert_eq!(decoder.decode(&hex(SIZED), &mut [0; 120]), Ok(120));
+        // A window of 16 MiB.
+        let wide = hex("28b52ffd0070550000186162630100d2d40d01");
+        assert_eq!(decoder.decode_prefix(&wide, &mut [0; 120]), Err(CodecError::Invalid));
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub struct Unit {
 impl Unit {
     /// A chunk of file content that lies at `at`.
     pub const fn content(chunk: &ChunkRef, at: Extent) -> Self {
-        Self { id: chunk.id, at, size: Some(chunk.whole), role: Role::Content }
+        Self { id: chunk.id, at, size: Some(chunk.size), role: Role::Content }
     }
 }
 
@@ -87,9 +87,10 @@ pub enum Method {
     Zlib,
     /// An `.xz` container.
     Xz,
-    /// A raw DEFLATE stream (RFC 1951).
+    /// A raw DEFLATE stream (RFC 1951), without header and checksum.
     Deflate,
-    /// A MicroLZMA stream.
+    /// A raw LZMA stream without end mark, whose first byte, else always zero, is the complement of
+    /// its properties (lc, lp, pb). It states no size: the reader must know it.
     MicroLzma,
 }
 

@@ -31,15 +31,25 @@ pub trait Decoder: Send {
     /// Input after the end of the stream is an error. Never panics, never allocates more than
     /// the method's own window, bounded by what the target can hold or 64 MiB for `.xz`.
     ///
+    /// A [`Method::MicroLzma`] stream does not say where it ends: there the target's length is the
+    /// size, so the result is that length or an error.
+    ///
     /// # Errors
     /// [`CodecError::TooSmall`] if the output is longer than `target` (told apart from
     /// [`CodecError::Invalid`] wherever the method allows it).
     fn decode(&mut self, source: &[u8], target: &mut [u8]) -> Result<usize, CodecError>;
 
-    /// prefix
-    fn decode_prefix(&mut self, _source: &[u8], _target: &mut [u8]) -> Result<(), CodecError> {
-        Err(CodecError::Invalid)
-    }
+    /// Decompresses the start of `source` until `target` is full, and ignores what follows: more of
+    /// the stream, or bytes behind it. An empty target is full from the start.
+    ///
+    /// No checksum of the stream is checked. A decoder may have to read on past what fills the
+    /// target (up to one window of zstd), and may then find fault with it; it never makes other
+    /// bytes of it. Never panics, never allocates more than the method's own window, bounded by what
+    /// the target can hold, 8 MiB for zstd or 64 MiB for `.xz`.
+    ///
+    /// # Errors
+    /// [`CodecError::Invalid`], also if the stream ends before the target is full.
+    fn decode_prefix(&mut self, source: &[u8], target: &mut [u8]) -> Result<(), CodecError>;
 }
 
 /// The codecs of one run, by method. Passed by value; there is no global table.
