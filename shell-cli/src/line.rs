@@ -41,7 +41,7 @@ impl Settings {
 const SHARE_MIN: u64 = 256 << 10;
 /// Jobs handed out per worker: one in work, one waiting, so that none is idle while the
 /// conductor plans.
-const AHEAD: usize = 2;
+const AHEAD: usize = 4;
 /// Jobs that a worker does before another may have its place.
 const TURN: usize = 32;
 /// Memory that one unit of work is taken to hold beside its bytes.

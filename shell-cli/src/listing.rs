@@ -200,7 +200,7 @@ fn entry_key(entry: &Entry, key: &str) -> Option<String> {
         "hlid" => entry.link_group?.to_hex(),
         "flags" => entry.flags.to_string(),
         "inode" => entry.inode?.to_string(),
-        "storage" => entry.storage.clone(),
+        "storage" => entry.storage.to_string(),
         _ => return None,
     })
 }
@@ -289,8 +289,8 @@ pub fn entry_json(entry: &Entry) -> Map<String, Value> {
     if let Some(inode) = entry.inode {
         map.insert("inode".into(), inode.into());
     }
-    if !entry.storage.is_empty() {
-        map.insert("storage".into(), entry.storage.as_str().into());
+    if entry.storage.chosen != 0 {
+        map.insert("storage".into(), entry.storage.to_string().into());
     }
     map.insert("flags".into(), entry.flags.into());
     if !entry.xattrs.is_empty() {

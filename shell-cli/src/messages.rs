@@ -102,7 +102,7 @@ impl Messages {
         self.codes.add(code);
         self.line(code, path, text);
         if !path.is_empty() {
-            self.record(json!({"type": "warning", "code": code, "text": text}), path);
+            self.record(|| json!({"type": "warning", "code": code, "text": text}), path);
         }
     }
 
@@ -146,7 +146,7 @@ impl Messages {
     /// An existing file that is left alone.
     pub fn kept(&mut self, path: &[u8]) {
         self.counts.skipped += 1;
-        self.record(json!({"type": "entry", "status": "kept"}), path);
+        self.record(|| json!({"type": "entry", "status": "kept"}), path);
     }
 
     /// A hard link that became a copy.
@@ -160,7 +160,7 @@ impl Messages {
             let code = warning.class().code();
             self.codes.add(code);
             self.group(code, warning.to_string(), path);
-            self.record(json!({"type": "warning", "code": code, "text": warning.to_string()}), path);
+            self.record(|| json!({"type": "warning", "code": code, "text": warning.to_string()}), path);
         }
     }
 
@@ -192,13 +192,14 @@ impl Messages {
                 eprintln!("{}", printable(&entry.path));
             }
         }
-        self.record(json!({"type": "entry", "status": status.name(), "size": entry.content_len()}), &entry.path);
+        self.record(|| json!({"type": "entry", "status": status.name(), "size": entry.content_len()}), &entry.path);
     }
 
-    fn record(&mut self, value: Value, path: &[u8]) {
+    /// A line of the report; nothing is made of it where there is no report.
+    fn record(&mut self, value: impl FnOnce() -> Value, path: &[u8]) {
         if let Some(report) = &mut self.wishes.report {
             // A full disk under the report is told once, at the end.
-            let _ = writeln!(report, "{}", with_path(value, path));
+            let _ = writeln!(report, "{}", with_path(value(), path));
         }
     }
 

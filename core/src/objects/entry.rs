@@ -146,8 +146,24 @@ pub struct Entry {
     pub flags: u32,
     /// Whole-file hashes by name.
     pub digests: Vec<(String, Vec<u8>)>,
-    /// How the content is laid out, such as `compact lz4`; empty where the format has but one way.
-    pub storage: String,
+    /// How the content is laid out; nothing where the format has but one way.
+    pub storage: Storage,
+}
+
+/// How content is laid out, in words such as `compact lz4`: a choice from a format's own list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Storage {
+    /// All words that the format has, at most 32.
+    pub words: &'static [&'static str],
+    /// Those that hold, by bit.
+    pub chosen: u32,
+}
+
+impl core::fmt::Display for Storage {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let chosen = self.words.iter().enumerate().filter(|(bit, _)| self.chosen >> bit & 1 == 1);
+        chosen.enumerate().try_for_each(|(at, (_, word))| write!(f, "{}{word}", if at > 0 { " " } else { "" }))
+    }
 }
 
 impl Entry {

@@ -7,6 +7,6 @@ pub mod entry;
 pub mod source;
 pub mod unit;
 
-pub use entry::{Acl, ChunkRef, Entry, EntryKind, Refusal, Time};
+pub use entry::{Acl, ChunkRef, Entry, EntryKind, Refusal, Storage, Time};
 pub use source::{Archive, ArchiveState, Fact, Notice};
 pub use unit::{Extent, Load, Method, Role, Unit};

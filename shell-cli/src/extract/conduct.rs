@@ -80,15 +80,15 @@ impl<'a> Restorer<'a> {
         self.messages.misstated_size(&entry);
         self.messages.warnings(&entry.path, warnings);
         self.messages.entry(&entry, status);
-        let path = full_path(&spot.folder, &spot.name);
         if let Some(group) = entry.link_group
             && !self.links.contains_key(&group)
         {
             let identity = spot.folder.identity(&spot.name).ok();
-            self.links.insert(group, Linked { path: path.clone(), identity, status });
+            let path = full_path(&spot.folder, &spot.name);
+            self.links.insert(group, Linked { path, identity, status });
         }
         if finished == Finished::FlagsLeft {
-            self.late_flags.push((path, entry));
+            self.late_flags.push((full_path(&spot.folder, &spot.name), entry));
         }
     }
 
@@ -156,7 +156,7 @@ impl<'a> Restorer<'a> {
             Later::FinishBig(big) => self.finish_big(big),
             Later::Link { entry, spot } => {
                 let result = self.link(entry, &spot);
-                self.settle(&spot);
+                self.planner.settle(spot.key);
                 result
             }
             Later::LeaveFolder { folder, entry, times } => {
@@ -174,7 +174,7 @@ impl<'a> Restorer<'a> {
                 {
                     self.messages.problem(folder.path(), &problem);
                 }
-                self.planner.settle(folder.path());
+                self.planner.settle_folder(folder.path());
                 Ok(())
             }
             Later::Say { path, what } => self.say(&path, what),
@@ -216,7 +216,7 @@ impl<'a> Restorer<'a> {
             Some(problem) => self.failed(&entry, &problem),
             None => self.damaged(entry, &spot, file, bad),
         };
-        self.settle(&spot);
+        self.planner.settle(spot.key);
         result
     }
 
@@ -293,11 +293,6 @@ impl<'a> Restorer<'a> {
         }
         self.damaged(entry, spot, file, bad)
     }
-
-    fn settle(&mut self, spot: &Spot) {
-        let path = full_path(&spot.folder, &spot.name);
-        self.planner.settle(&path);
-    }
 }
 
 impl Conductor<Writers> for Restorer<'_> {
@@ -312,7 +307,7 @@ impl Conductor<Writers> for Restorer<'_> {
             match result {
                 TaskDone::Made { entry, spot, outcome } => {
                     let result = self.made(entry, &spot, outcome);
-                    self.settle(&spot);
+                    self.planner.settle(spot.key);
                     result?;
                 }
                 TaskDone::Part { big, bad, problem } => {

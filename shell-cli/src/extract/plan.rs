@@ -147,15 +147,20 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A result came out of the line: its path may be touched again.
-    pub fn settle(&mut self, path: &[u8]) {
-        let hash = self.hash(path);
-        if let Some(count) = self.busy.get_mut(&hash) {
+    /// A result came out of the line, or no task was made: the path of this key may be touched again.
+    pub fn settle(&mut self, key: u64) {
+        if let Some(count) = self.busy.get_mut(&key) {
             *count -= 1;
             if *count == 0 {
-                self.busy.remove(&hash);
+                self.busy.remove(&key);
             }
         }
+    }
+
+    /// A folder came out of the line.
+    pub fn settle_folder(&mut self, path: &[u8]) {
+        let key = self.hash(path);
+        self.settle(key);
     }
 
     /// A job came out: its chunks cannot be shared any more.
@@ -257,7 +262,7 @@ impl<'a> Planner<'a> {
                 return Ok(());
             }
         };
-        let spot = Spot { folder, name: name.to_vec() };
+        let spot = Spot { folder, name: name.to_vec(), key: self.hash(&path) };
         if entry.kind == EntryKind::Directory {
             self.make_folder(entry, &path, &spot);
             return Ok(());
@@ -266,7 +271,7 @@ impl<'a> Planner<'a> {
             self.say(entry.path, Saying::Kept);
             return Ok(());
         }
-        *self.busy.entry(self.hasher.hash_one(&path)).or_default() += 1;
+        *self.busy.entry(spot.key).or_default() += 1;
         self.plan_content(entry, spot)
     }
 
@@ -279,7 +284,7 @@ impl<'a> Planner<'a> {
         }
         match &entry.kind {
             EntryKind::File(None) => {
-                self.settle_later(&spot);
+                self.settle(spot.key);
                 self.say(entry.path, Saying::ContentLost);
             }
             EntryKind::File(Some(chunks)) => {
@@ -296,7 +301,7 @@ impl<'a> Planner<'a> {
                         self.growing = Some(Growing { big, next: 0, offset: 0 });
                     }
                     Err(problem) => {
-                        self.settle_later(&spot);
+                        self.settle(spot.key);
                         self.say(entry.path, Saying::Problem(problem));
                     }
                 }
@@ -304,12 +309,6 @@ impl<'a> Planner<'a> {
             _ => self.tasks.push(Task::Node { entry, spot }),
         }
         Ok(())
-    }
-
-    /// Undoes the mark of a path that no task was made for.
-    fn settle_later(&mut self, spot: &Spot) {
-        let path = full_path(&spot.folder, &spot.name);
-        self.settle(&path);
     }
 
     /// Plans as many parts of a big file as the batch takes.
@@ -441,7 +440,8 @@ impl<'a> Planner<'a> {
         {
             let folder = root.folder.clone();
             self.tasks.push(Task::Later(Later::LeaveFolder { folder, entry: Some(entry), times: None }));
-            *self.busy.entry(self.hasher.hash_one(b"".as_slice())).or_default() += 1;
+            let key = self.hash(b"");
+            *self.busy.entry(key).or_default() += 1;
         }
     }
 

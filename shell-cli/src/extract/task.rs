@@ -27,6 +27,8 @@ pub struct Spot {
     pub folder: Arc<Folder>,
     /// Its name there.
     pub name: Vec<u8>,
+    /// What the planner knows its path by, while it is under way.
+    pub key: u64,
 }
 
 /// One piece of a file's content.

@@ -36,7 +36,7 @@ pub(crate) fn entry(path: &str, kind: EntryKind, mode: u32) -> Entry {
         acl: Acl::default(),
         flags: 0,
         digests: Vec::new(),
-        storage: String::new(),
+        storage: Default::default(),
     }
 }
 

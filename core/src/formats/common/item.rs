@@ -101,7 +101,7 @@ fn blank() -> Box<Entry> {
         acl: Acl::default(),
         flags: 0,
         digests: Vec::new(),
-        storage: String::new(),
+        storage: Default::default(),
     })
 }
 

@@ -7,7 +7,7 @@ use super::volume::Volume;
 use super::xattr;
 use crate::base::{Check, Error, Id, Kind, Result, limits};
 use crate::formats::{Catalog, Listed};
-use crate::objects::{Acl, Entry, EntryKind, Refusal};
+use crate::objects::{Acl, Entry, EntryKind, Refusal, Storage};
 use crate::platform::{Pending, Port};
 use alloc::{boxed::Box, collections::BTreeMap, collections::BTreeSet, format, string::String, vec::Vec};
 
@@ -96,7 +96,8 @@ impl<'a> Walk<'a> {
                 }
                 _ => {}
             }
-            let mut path = self.path.clone();
+            let mut path = Vec::with_capacity(self.path.len() + 1 + entry.name.len());
+            path.extend_from_slice(&self.path);
             if !path.is_empty() {
                 path.push(b'/');
             }
@@ -108,8 +109,11 @@ impl<'a> Walk<'a> {
                 Ok(inode) => inode,
                 Err(error) => return gap(error, &path).map(Some),
             };
-            return match self.listed(port, inode, path.clone(), nid).await {
-                Err(error) => gap(error, &path).map(Some),
+            return match self.listed(port, inode, path, nid).await {
+                Err(error) => {
+                    let folder = if self.path.is_empty() { Vec::new() } else { [self.path.as_slice(), b"/"].concat() };
+                    gap(error, &[folder, entry.name].concat()).map(Some)
+                }
                 listed => listed.map(Some),
             };
         }
@@ -157,7 +161,7 @@ impl<'a> Walk<'a> {
         }
         let entry = self.entry(port, &inode, path).await?;
         if inode.kind == Type::Directory {
-            let (content, _) = self.volume.content(port, &inode).await?;
+            let content = self.volume.content(port, &inode).await?.chunks;
             if entry.path != b"." {
                 self.path.clone_from(&entry.path);
             }
@@ -183,7 +187,7 @@ impl<'a> Walk<'a> {
 
     async fn entry(&self, port: &Port, inode: &Inode, path: Vec<u8>) -> Result<Entry> {
         let attributes = xattr::read(&self.volume.image, port, &self.volume.prefixes, inode).await?;
-        let mut storage = String::new();
+        let mut storage = Storage::default();
         let kind = match inode.kind {
             Type::Directory => EntryKind::Directory,
             Type::Fifo => EntryKind::Fifo,
@@ -191,13 +195,14 @@ impl<'a> Walk<'a> {
             Type::CharDevice => EntryKind::CharDevice(inode.device()),
             Type::BlockDevice => EntryKind::BlockDevice(inode.device()),
             Type::File => {
-                let (chunks, words) = self.volume.content(port, inode).await?;
-                storage = words;
+                let found = self.volume.content(port, inode).await?;
+                storage = found.storage;
+                let chunks = found.chunks;
                 EntryKind::File(Some(chunks))
             }
             Type::Symlink => {
-                let (chunks, _) = self.volume.content(port, inode).await?;
-                let target = self.volume.read(port, &Content::new(chunks), 0, inode.size).await?;
+                let content = Content::new(self.volume.content(port, inode).await?.chunks);
+                let target = self.volume.read(port, &content, 0, inode.size).await?;
                 if target.is_empty() || target.contains(&0) {
                     return Err(Check::Inode("the link has no valid target").into());
                 }

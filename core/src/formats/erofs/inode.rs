@@ -52,19 +52,6 @@ pub enum Layout {
     Chunks,
 }
 
-impl Layout {
-    /// A word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Full => "full",
-            Self::Inline => "inline",
-            Self::Compact => "compact",
-            Self::Chunks => "chunks",
-        }
-    }
-}
-
 /// The type of object, from its mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]

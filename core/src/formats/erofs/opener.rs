@@ -65,7 +65,10 @@ impl PclusterOpener {
     /// The stream in a pcluster: it starts with the first byte that is not zero, less than a block
     /// from the start (erofs.md 10.1).
     fn padded<'a>(&self, stored: &'a [u8]) -> Result<&'a [u8], Fault> {
-        let zeros = stored.iter().take_while(|byte| **byte == 0).count();
+        // Sixteen at a time, as there can be almost a block of them.
+        let (blocks, _) = stored.as_chunks::<16>();
+        let whole = blocks.iter().take_while(|block| **block == [0; 16]).count() * 16;
+        let zeros = whole + stored.iter().skip(whole).take_while(|byte| **byte == 0).count();
         match stored.get(zeros..).filter(|stream| !stream.is_empty() && (zeros as u64) < self.block_size) {
             Some(stream) => Ok(stream),
             None => Err(Error::from(Check::Inflate).during(Stage::Inflate)),

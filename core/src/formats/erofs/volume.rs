@@ -3,7 +3,7 @@
 use super::catalog::Walk;
 use super::image::{IMAGE, Image, space_name};
 use super::inode::{Inode, Space, Spot, Type};
-use super::map::{Content, map};
+use super::map::{Content, Map, map};
 use super::opener::PclusterOpener;
 use super::recipe::{Coding, HOLE, Recipe};
 use super::tables::Prefix;
@@ -166,14 +166,13 @@ impl Volume {
         Ok(wanted)
     }
 
-    /// The content of `inode`, with the words for how it is laid out.
+    /// The content of `inode`.
     ///
     /// # Errors
-    /// As [`map`].
-    pub async fn content(&self, port: &Port, inode: &Inode) -> Result<(Vec<ChunkRef>, String)> {
+    /// As [`map()`].
+    pub async fn content(&self, port: &Port, inode: &Inode) -> Result<Map> {
         let found = map(&self.image, port, self.packed.as_ref(), inode).await;
-        let found = found.map_err(|error| error.in_object(space_name(inode.xattrs.space)).at(inode.xattrs.offset))?;
-        Ok((found.chunks, found.storage))
+        found.map_err(|error| error.in_object(space_name(inode.xattrs.space)).at(inode.xattrs.offset))
     }
 
     /// Notes a finding.

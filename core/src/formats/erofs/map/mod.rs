@@ -14,9 +14,9 @@ use super::inode::{Inode, Layout, Space, Spot};
 use super::recipe::{Coding, HOLE, Recipe};
 use super::tables;
 use crate::base::{Check, Result, bytes::Cursor, limits};
-use crate::objects::ChunkRef;
+use crate::objects::{ChunkRef, Storage};
 use crate::platform::Port;
-use alloc::{string::String, vec::Vec};
+use alloc::vec::Vec;
 
 /// Longest unit that bytes stored as they are form; longer runs are split, so that several workers
 /// share them.
@@ -29,8 +29,8 @@ const HOLE_UNIT: u64 = 1 << 30;
 pub struct Map {
     /// Its chunks, in order.
     pub chunks: Vec<ChunkRef>,
-    /// Layout, algorithms and the like, as words.
-    pub storage: String,
+    /// Layout, algorithms and the like.
+    pub storage: Storage,
 }
 
 /// Content of which parts are wanted: the packed inode's, which other files have parts of, and that
@@ -94,31 +94,33 @@ pub async fn map(image: &Image, port: &Port, packed: Option<&Content>, inode: &I
         }
         stretches.finish()?;
     }
-    let mut storage = String::from(inode.layout.name());
-    for (bit, word) in WORDS {
-        if stretches.words & bit != 0 {
-            storage.push(' ');
-            storage.push_str(word);
-        }
-    }
+    let layout = match inode.layout {
+        Layout::Plain => PLAIN,
+        Layout::Inline => INLINE,
+        Layout::Chunks => CHUNKS,
+        Layout::Full => FULL,
+        Layout::Compact => COMPACT,
+    };
+    let storage = Storage { words: &WORDS, chosen: layout | stretches.words };
     Ok(Map { storage, ..stretches.map })
 }
 
-/// Words about a map, beside its layout's name; the low bits are the algorithms' numbers.
-const WORDS: [(u32, &str); 8] = [
-    (1, "lz4"),
-    (1 << 1, "lzma"),
-    (1 << 2, "deflate"),
-    (1 << 3, "zstd"),
-    (EXTENTS, "extents"),
-    (TAIL, "ztail"),
-    (FRAGMENT, "fragment"),
-    (HOLES, "holes"),
+/// Words about a map, by bit.
+const WORDS: [&str; 13] = [
+    "plain", "inline", "chunks", "full", "compact", "lz4", "lzma", "deflate", "zstd", "extents", "ztail", "fragment",
+    "holes",
 ];
-const EXTENTS: u32 = 1 << 8;
-const TAIL: u32 = 1 << 9;
-const FRAGMENT: u32 = 1 << 10;
-const HOLES: u32 = 1 << 11;
+const PLAIN: u32 = 1;
+const INLINE: u32 = 1 << 1;
+const CHUNKS: u32 = 1 << 2;
+const FULL: u32 = 1 << 3;
+const COMPACT: u32 = 1 << 4;
+/// The algorithms' numbers count from here.
+const ALGORITHM: u32 = 1 << 5;
+const EXTENTS: u32 = 1 << 9;
+const TAIL: u32 = 1 << 10;
+const FRAGMENT: u32 = 1 << 11;
+const HOLES: u32 = 1 << 12;
 
 /// The header that both compressed layouts have (erofs.md 9.1).
 #[derive(Clone, Copy, Debug)]
@@ -294,7 +296,7 @@ impl Stretches<'_> {
                 return Err(Check::Map("a pcluster has an algorithm that the image does not").into());
             }
             Some(number) => {
-                self.words |= 1 << number;
+                self.words |= ALGORITHM << number;
                 // Of old images nobody knows where a stream ends within its pcluster.
                 let open_end = !self.image.superblock.is_zero_padded() && !inline;
                 if partial || open_end { Coding::Front(number) } else { Coding::Whole(number) }
