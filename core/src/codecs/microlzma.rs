@@ -2,7 +2,8 @@
 //!
 //! A range coder's first byte is always zero, so its place is used for the complement of the
 //! properties. The stream does not state its size; the target's length is it. At the end all input
-//! must be read and the range coder must be at rest, which is all there is by way of a checksum.
+//! must be read and the range coder must be at rest, which is all there is by way of a checksum; an end
+//! mark behind the last byte, which no writer makes, is passed over.
 //!
 //! `lzma-rust2` decodes into a dictionary of its own, from which the target is filled. It is made
 //! anew for each stream and never larger than the target, which no distance can reach beyond.

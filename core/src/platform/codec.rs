@@ -32,7 +32,7 @@ pub trait Decoder: Send {
     /// the method's own window, bounded by what the target can hold or 64 MiB for `.xz`.
     ///
     /// A [`Method::MicroLzma`] stream does not say where it ends: there the target's length is the
-    /// size, so the result is that length or an error.
+    /// size, so the result is that length or an error, and the error is always `Invalid`.
     ///
     /// # Errors
     /// [`CodecError::TooSmall`] if the output is longer than `target` (told apart from
@@ -48,7 +48,8 @@ pub trait Decoder: Send {
     /// the target can hold, 8 MiB for zstd or 64 MiB for `.xz`.
     ///
     /// # Errors
-    /// [`CodecError::Invalid`], also if the stream ends before the target is full.
+    /// [`CodecError::Invalid`], also if the stream ends before the target is full. A
+    /// [`Method::MicroLzma`] stream ends for this where its input does.
     fn decode_prefix(&mut self, source: &[u8], target: &mut [u8]) -> Result<(), CodecError>;
 }
 
