@@ -5,16 +5,25 @@
 //! to 1.3 times `lz4_flex`, which is 7 % of the CPU time of restoring large files. liblzma would
 //! give at most 1.3 times where decoding is slow anyway: not worth a second implementation.
 //!
-//! All are called through safe wrappers only, decode straight into the target and hold no window,
+//! All codecs are called through safe wrappers only, decode straight into the target and hold no window,
 //! so a frame cannot make them allocate more than their own tables.
 
 use packtrain_core::codecs;
 use packtrain_core::objects::Method;
-use packtrain_core::platform::{Codec, CodecError, Decoder, Kit};
+use packtrain_core::platform::{Codec, CodecError, Decoder, Kit, Wide};
 
 /// The portable kit with libzstd, libdeflate and liblz4 in place of their portable counterparts.
 pub fn native() -> Kit {
-    codecs::portable().with(&Zstd).with(&Zlib).with(&Lz4)
+    codecs::portable().with(&Zstd).with(&Zlib).with(&Lz4).with_wide(wide())
+}
+
+/// Hashing with the vectors of this processor.
+fn wide() -> Wide {
+    #[cfg(target_arch = "x86_64")]
+    let blake2b = crate::blake2b::compress();
+    #[cfg(not(target_arch = "x86_64"))]
+    let blake2b = None;
+    Wide { blake2b }
 }
 
 /// zstd by libzstd: exactly one frame (RFC 8878), without dictionary. A content checksum, where a

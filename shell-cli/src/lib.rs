@@ -5,6 +5,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`exit`] | exit codes and failures |
+//! | [`blake2b`] | hashing several messages at a time with this machine's vectors |
 //! | [`codecs`] | the faster codecs of this machine |
 //! | [`target`] | everything that writes the file system |
 //! | [`store`] | a source in a local folder |
@@ -16,6 +17,8 @@
 //! | [`args`], [`commands`] | the command line |
 
 pub mod args;
+#[cfg(target_arch = "x86_64")]
+pub mod blake2b;
 pub mod check;
 pub mod codecs;
 pub mod commands;

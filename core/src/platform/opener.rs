@@ -1,6 +1,6 @@
 //! Openers: how a worker turns the stored bytes of a unit into checked plaintext.
 
-use super::{CodecError, Decoder, Kit};
+use super::{CodecError, Decoder, Kit, Wide};
 use crate::base::{Check, Error, Fault, Id, Result, Stage, Unsupported, bytes::fit, limits};
 use crate::objects::{Method, Unit};
 use alloc::{boxed::Box, string::String, vec::Vec};
@@ -100,6 +100,11 @@ impl Scratch {
     /// Scratch for one worker using the codecs of `kit`.
     pub fn new(kit: Kit) -> Self {
         Self { kit, decoders: Default::default(), memo: None }
+    }
+
+    /// Hashing of several messages at a time, as far as the shell offers it.
+    pub const fn wide(&self) -> &Wide {
+        self.kit.wide()
     }
 
     /// The opener's own memory of type `T`, empty at first.
