@@ -5,6 +5,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`exit`] | exit codes and failures |
+//! | [`blake2b`] | hashing several messages at a time with this machine's vectors |
 //! | [`codecs`] | the faster codecs of this machine |
 //! | [`target`] | everything that writes the file system |
 //! | [`store`] | a source on this machine |
@@ -17,6 +18,8 @@
 
 pub mod archives;
 pub mod args;
+#[cfg(target_arch = "x86_64")]
+pub mod blake2b;
 pub mod check;
 pub mod codecs;
 pub mod commands;

@@ -4,6 +4,8 @@
 //! The first three also serve as keyed hashes for chunk ids, so a message is given as parts: an envelope
 //! authenticates a header and a payload that lie in different buffers.
 
+use super::blake2b;
+use crate::platform::Wide;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use blake2b_simd::many::update_many;
@@ -25,8 +27,8 @@ enum State {
     Hmac(Box<Hmac<Sha256>>),
     /// BLAKE3 has no key schedule; the key itself is all there is to keep.
     Blake3(Zeroizing<[u8; 32]>),
-    /// The state after the key, cloned for each message.
-    Blake2b(Box<Blake2b>),
+    /// The state after the key, cloned for each message, and the key.
+    Blake2b(Box<Blake2b>, Zeroizing<Vec<u8>>),
 }
 
 /// A BLAKE2b-256 state that is overwritten on drop: up to a block of what it took, the key, is in it.
@@ -68,7 +70,7 @@ impl MacKey {
     pub fn blake2b_after(key: &[u8]) -> Self {
         let mut keyed = Box::new(Blake2b::new());
         keyed.0.update(key);
-        Self(State::Blake2b(keyed))
+        Self(State::Blake2b(keyed, Zeroizing::new(key.to_vec())))
     }
 
     /// The MAC of the concatenation of `parts`.
@@ -93,7 +95,7 @@ impl MacKey {
                 hasher.zeroize();
                 mac
             }
-            State::Blake2b(keyed) => {
+            State::Blake2b(keyed, _) => {
                 let mut hasher = Blake2b::clone(keyed);
                 for part in parts {
                     hasher.0.update(part);
@@ -103,10 +105,17 @@ impl MacKey {
         }
     }
 
-    /// The MACs of several messages. BLAKE2b works on four of them at a time, which takes less than
-    /// half the time of one after the other.
-    pub fn mac_many(&self, messages: &[&[u8]]) -> Vec<[u8; 32]> {
-        let State::Blake2b(keyed) = &self.0 else { return messages.iter().map(|one| self.mac(&[one])).collect() };
+    /// The MACs of several messages. BLAKE2b works on four or eight of them at a time, which takes less
+    /// than half or a quarter of the time of one after the other.
+    pub fn mac_many(&self, messages: &[&[u8]], wide: &Wide) -> Vec<[u8; 32]> {
+        let State::Blake2b(keyed, key) = &self.0 else { return messages.iter().map(|one| self.mac(&[one])).collect() };
+        if let Some(compress) = wide.blake2b
+            && key.len().is_multiple_of(blake2b::BLOCK)
+            && !key.is_empty()
+            && messages.iter().all(|message| !message.is_empty())
+        {
+            return blake2b::hash_many(compress, key, messages);
+        }
         let mut hashers = alloc::vec![Blake2b::clone(keyed); messages.len()];
         // The longest first, so that no long one is left over to be hashed alone.
         let mut order: Vec<(&mut Blake2b, &&[u8])> = hashers.iter_mut().zip(messages).collect();
@@ -117,7 +126,7 @@ impl MacKey {
 
     /// True if [`mac_many`](Self::mac_many) gains anything.
     pub const fn gains_from_many(&self) -> bool {
-        matches!(self.0, State::Blake2b(_))
+        matches!(self.0, State::Blake2b(..))
     }
 
     /// True if `expected` is the MAC of the concatenation of `parts`, compared in constant time.
@@ -127,9 +136,9 @@ impl MacKey {
     }
 
     /// Whether each claim holds, as [`verify`](Self::verify).
-    pub fn verify_many(&self, claims: &[Claim<'_>]) -> Vec<bool> {
+    pub fn verify_many(&self, claims: &[Claim<'_>], wide: &Wide) -> Vec<bool> {
         let messages: Vec<&[u8]> = claims.iter().map(|(message, _)| *message).collect();
-        let macs = self.mac_many(&messages);
+        let macs = self.mac_many(&messages, wide);
         macs.iter().zip(claims).map(|(mac, (_, expected))| mac.as_slice().ct_eq(expected).into()).collect()
     }
 }
@@ -139,7 +148,7 @@ impl core::fmt::Debug for MacKey {
         f.write_str(match self.0 {
             State::Hmac(_) => "MacKey(HMAC-SHA-256)",
             State::Blake3(_) => "MacKey(BLAKE3)",
-            State::Blake2b(_) => "MacKey(BLAKE2b)",
+            State::Blake2b(..) => "MacKey(BLAKE2b)",
         })
     }
 }
@@ -233,13 +242,13 @@ mod tests {
             for count in [0, 1, 2, 3, 4, 5, 9, 17] {
                 let messages: Vec<&[u8]> = (0..count).map(|n| &text[n..n * 137 + n / 3]).collect();
                 let each: Vec<[u8; 32]> = messages.iter().map(|message| key.mac(&[message])).collect();
-                assert_eq!(key.mac_many(&messages), each, "{count} {key:?}");
+                assert_eq!(key.mac_many(&messages, &Wide::default()), each, "{count} {key:?}");
                 let mut claims: Vec<(&[u8], &[u8])> =
                     messages.iter().zip(&each).map(|(message, mac)| (*message, mac.as_slice())).collect();
-                assert!(key.verify_many(&claims).into_iter().all(|holds| holds));
+                assert!(key.verify_many(&claims, &Wide::default()).into_iter().all(|holds| holds));
                 if let Some(claim) = claims.last_mut() {
                     claim.1 = &[7; 32];
-                    assert_eq!(key.verify_many(&claims).iter().filter(|holds| !**holds).count(), 1);
+                    assert_eq!(key.verify_many(&claims, &Wide::default()).iter().filter(|holds| !**holds).count(), 1);
                 }
             }
         }

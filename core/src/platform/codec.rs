@@ -1,5 +1,6 @@
 //! Codecs: decompression into the caller's buffer.
 
+use super::Wide;
 use crate::objects::Method;
 use alloc::boxed::Box;
 
@@ -53,16 +54,17 @@ pub trait Decoder: Send {
     fn decode_prefix(&mut self, source: &[u8], target: &mut [u8]) -> Result<(), CodecError>;
 }
 
-/// The codecs of one run, by method. Passed by value; there is no global table.
+/// The codecs of one run, by method, and vector code for hashes. Passed by value; there is no global table.
 #[derive(Clone, Copy, Default)]
 pub struct Kit {
     codecs: [Option<&'static dyn Codec>; Method::ALL.len()],
+    wide: Wide,
 }
 
 impl Kit {
     /// A kit without codecs; [`Method::None`] needs none.
     pub const fn empty() -> Self {
-        Self { codecs: [None; Method::ALL.len()] }
+        Self { codecs: [None; Method::ALL.len()], wide: Wide { blake2b: None } }
     }
 
     /// Adds `codec`, in place of one of the same method.
@@ -72,6 +74,18 @@ impl Kit {
             *slot = Some(codec);
         }
         self
+    }
+
+    /// Adds hashing of several messages at a time.
+    #[must_use]
+    pub const fn with_wide(mut self, wide: Wide) -> Self {
+        self.wide = wide;
+        self
+    }
+
+    /// Hashing of several messages at a time, as far as the shell offers it.
+    pub const fn wide(&self) -> &Wide {
+        &self.wide
     }
 
     /// The codec for `method`, if this build has one.

@@ -7,10 +7,12 @@
 pub mod codec;
 pub mod opener;
 pub mod port;
+pub mod wide;
 
 pub use codec::{Codec, CodecError, Decoder, Kit};
 pub use opener::{Content, Opener, Opening, Scratch};
 pub use port::{Failure, Need, Port, Reply, drive};
+pub use wide::{Compress, LANES, Lane, Wide};
 
 /// A boxed future that stays on its thread.
 pub type Pending<'a, T> = core::pin::Pin<alloc::boxed::Box<dyn Future<Output = T> + 'a>>;

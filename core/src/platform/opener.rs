@@ -1,6 +1,6 @@
 //! Openers: how a worker turns the stored bytes of a unit into checked plaintext.
 
-use super::{CodecError, Decoder, Kit};
+use super::{CodecError, Decoder, Kit, Wide};
 use crate::base::{Check, Error, Fault, Id, Result, Stage, Unsupported, bytes::fit, limits};
 use crate::objects::{Method, Unit};
 use alloc::{boxed::Box, string::String, vec::Vec};
@@ -94,12 +94,22 @@ pub struct Scratch {
     kit: Kit,
     decoders: [Option<Box<dyn Decoder>>; Method::ALL.len()],
     memo: Option<Box<dyn Any + Send>>,
+    /// Where plaintext of unknown size is made.
+    room: Vec<u8>,
 }
+
+/// Most bytes that the room for plaintext of unknown size keeps: more than any usual chunk has.
+const ROOM_KEPT: usize = 8 << 20;
 
 impl Scratch {
     /// Scratch for one worker using the codecs of `kit`.
     pub fn new(kit: Kit) -> Self {
-        Self { kit, decoders: Default::default(), memo: None }
+        Self { kit, decoders: Default::default(), memo: None, room: Vec::new() }
+    }
+
+    /// Hashing of several messages at a time, as far as the shell offers it.
+    pub const fn wide(&self) -> &Wide {
+        self.kit.wide()
     }
 
     /// The opener's own memory of type `T`, empty at first.
@@ -140,7 +150,8 @@ impl Scratch {
     /// Decompresses `source` into the front of `plain` and returns the plaintext's length.
     ///
     /// With a known `size` the buffer has exactly that length, and any other length is an error.
-    /// Without one, the buffer doubles from twice the input up to `cap`.
+    /// Without one, it is made elsewhere, in room that doubles from twice the input up to `cap`, so that `plain`
+    /// takes no more than it needs.
     ///
     /// # Errors
     /// `Unsupported` if the kit lacks the method; `Inflate` or `Length` damage; `OverLimit` past `cap`.
@@ -163,12 +174,21 @@ impl Scratch {
             };
         }
         let cap = cap as usize;
-        // A buffer that is large already need not be cleared again.
-        let mut room = source.len().saturating_mul(2).max(plain.len()).clamp(1024.min(cap), cap);
+        // Room that is there already need not be cleared again, and a second attempt costs more than a copy.
+        let first = source.len().saturating_mul(2).min(ROOM_KEPT.max(source.len()));
+        let mut len = first.max(self.room.len()).clamp(1024.min(cap), cap);
         loop {
-            match decoder.decode(source, fit(plain, room)) {
-                Ok(written) => return Ok(written),
-                Err(CodecError::TooSmall) if room < cap => room = room.saturating_mul(2).min(cap),
+            let room = fit(&mut self.room, len);
+            match decoder.decode(source, room) {
+                Ok(written) => {
+                    plain.clear();
+                    plain.extend_from_slice(room.get(..written).unwrap_or(room));
+                    if self.room.len() > ROOM_KEPT {
+                        self.room = Vec::new();
+                    }
+                    return Ok(written);
+                }
+                Err(CodecError::TooSmall) if len < cap => len = len.saturating_mul(2).min(cap),
                 Err(CodecError::TooSmall) => {
                     return Err(limits::within("plaintext size", cap as u64 + 1, cap as u64)
                         .expect_err("one more than the cap is over it")

@@ -18,11 +18,20 @@ pub use microlzma::MicroLzma;
 
 use packtrain_core::codecs;
 use packtrain_core::objects::Method;
-use packtrain_core::platform::{Codec, CodecError, Decoder, Kit};
+use packtrain_core::platform::{Codec, CodecError, Decoder, Kit, Wide};
 
 /// The portable kit with the C libraries' codecs in place of their portable counterparts.
 pub fn native() -> Kit {
-    codecs::portable().with(&Zstd).with(&Zlib).with(&Deflate).with(&MicroLzma).with(&Lz4)
+    codecs::portable().with(&Zstd).with(&Zlib).with(&Deflate).with(&MicroLzma).with(&Lz4).with_wide(wide())
+}
+
+/// Hashing with the vectors of this processor.
+fn wide() -> Wide {
+    #[cfg(target_arch = "x86_64")]
+    let blake2b = crate::blake2b::compress();
+    #[cfg(not(target_arch = "x86_64"))]
+    let blake2b = None;
+    Wide { blake2b }
 }
 
 /// zstd by libzstd: exactly one frame (RFC 8878), without dictionary. A content checksum, where a

@@ -4,6 +4,7 @@ use super::keys::KeyMaterial;
 use super::mode::{Family, Mode};
 use crate::base::{Check, Id, Result, Secret};
 use crate::crypto::{AesCtr, Claim, MacKey, hmac_sha512, sha256};
+use crate::platform::Wide;
 use alloc::vec::Vec;
 
 /// Length of a MAC.
@@ -89,10 +90,10 @@ impl Keys {
     }
 
     /// For each plaintext with its id, as [`is_chunk`](Self::is_chunk).
-    pub fn are_chunks(&self, claims: &[Claim<'_>]) -> Vec<bool> {
+    pub fn are_chunks(&self, claims: &[Claim<'_>], wide: &Wide) -> Vec<bool> {
         match &self.hash {
             IdHash::Plain => claims.iter().map(|(plain, id)| sha256(&[plain]) == **id).collect(),
-            IdHash::Keyed(key) => key.verify_many(claims),
+            IdHash::Keyed(key) => key.verify_many(claims, wide),
             IdHash::Unknown => alloc::vec![true; claims.len()],
         }
     }
@@ -103,7 +104,7 @@ impl Keys {
     /// `Truncated`, `EnvelopeType` for another mode's type byte, `Tag`.
     pub fn open<'a>(&self, object: &'a mut [u8]) -> Result<&'a mut [u8]> {
         if let Some((sealed, tag)) = self.sealed(object)?
-            && !self.are_authentic(&[(sealed, tag)]).first().is_some_and(|holds| *holds)
+            && !self.is_authentic(sealed, tag)
         {
             return Err(Check::Tag.into());
         }
@@ -131,9 +132,13 @@ impl Keys {
         Ok(rest.split_at_checked(TAG_LEN).filter(|_| has_mac).map(|(tag, sealed)| (sealed, tag)))
     }
 
+    fn is_authentic(&self, sealed: &[u8], tag: &[u8]) -> bool {
+        self.cipher.as_ref().is_some_and(|(_, key)| key.verify(&[sealed], tag))
+    }
+
     /// For each of what [`sealed`](Self::sealed) gave, whether the MAC holds.
-    pub fn are_authentic(&self, sealed: &[Claim<'_>]) -> Vec<bool> {
-        self.cipher.as_ref().map_or_else(|| alloc::vec![false; sealed.len()], |(_, key)| key.verify_many(sealed))
+    pub fn are_authentic(&self, sealed: &[Claim<'_>], wide: &Wide) -> Vec<bool> {
+        self.cipher.as_ref().map_or_else(|| alloc::vec![false; sealed.len()], |(_, key)| key.verify_many(sealed, wide))
     }
 
     /// Decrypts an object that is authentic, in place, and returns its payload.

@@ -157,7 +157,7 @@ impl Opener for ObjectOpener {
         }
         let sealed: Vec<_> = group.iter().map(|opening| self.sealed(opening)).collect();
         let claims: Vec<_> = sealed.iter().filter_map(|sealed| sealed.as_ref().ok().copied().flatten()).collect();
-        let mut verdicts = self.keys.are_authentic(&claims).into_iter();
+        let mut verdicts = self.keys.are_authentic(&claims, scratch.wide()).into_iter();
         let checked: Vec<Result<(), Fault>> = sealed
             .into_iter()
             .map(|sealed| match sealed? {
@@ -169,7 +169,7 @@ impl Opener for ObjectOpener {
             opening.outcome = checked.and_then(|()| self.content(opening, scratch));
         }
         let claims: Vec<Claim<'_>> = group.iter().filter_map(claim).collect();
-        let mut verdicts = self.keys.are_chunks(&claims).into_iter();
+        let mut verdicts = self.keys.are_chunks(&claims, scratch.wide()).into_iter();
         let holds: Vec<bool> =
             group.iter().map(|opening| claim(opening).is_none() || verdicts.next() == Some(true)).collect();
         for (opening, holds) in group.iter_mut().zip(holds) {
