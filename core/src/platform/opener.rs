@@ -89,10 +89,13 @@ pub trait Opener: Send + Sync {
     fn object_name(&self, object: u32) -> String;
 }
 
+/// A worker's decoders, by method.
+type Decoders = [Option<Box<dyn Decoder>>; Method::ALL.len()];
+
 /// What one worker keeps between units: decoders, and whatever its opener wants to remember.
 pub struct Scratch {
     kit: Kit,
-    decoders: [Option<Box<dyn Decoder>>; Method::ALL.len()],
+    decoders: Decoders,
     memo: Option<Box<dyn Any + Send>>,
     /// Where plaintext of unknown size is made.
     room: Vec<u8>,
@@ -120,16 +123,6 @@ impl Scratch {
         self.memo.as_mut().and_then(|memo| memo.downcast_mut()).expect("the memo was just made with this type")
     }
 
-    fn decoder(&mut self, method: Method) -> Result<&mut dyn Decoder, Fault> {
-        let codec = self
-            .kit
-            .codec(method)
-            .ok_or_else(|| Error::from(Unsupported::Codec(method.name())).during(Stage::Inflate))?;
-        let slot =
-            self.decoders.get_mut(method as usize).ok_or_else(|| Error::from(Check::Inflate).during(Stage::Inflate))?;
-        Ok(&mut **slot.get_or_insert_with(|| codec.decoder()))
-    }
-
     /// Decompresses the first `size` bytes of what `source` holds into the front of `plain`. What
     /// follows them is not looked at.
     ///
@@ -143,7 +136,7 @@ impl Scratch {
         plain: &mut Vec<u8>,
     ) -> Result<(), Fault> {
         let target = fit(plain, size as usize);
-        let decoded = self.decoder(method)?.decode_prefix(source, target);
+        let decoded = decoder(self.kit, &mut self.decoders, method)?.decode_prefix(source, target);
         decoded.map_err(|_| Error::from(Check::Inflate).during(Stage::Inflate))
     }
 
@@ -163,7 +156,7 @@ impl Scratch {
         cap: u32,
         plain: &mut Vec<u8>,
     ) -> Result<usize, Fault> {
-        let decoder = self.decoder(method)?;
+        let decoder = decoder(self.kit, &mut self.decoders, method)?;
         if let Some(size) = size {
             limits::within("plaintext size", size.into(), cap.into()).map_err(|e| e.during(Stage::Inflate))?;
             let target = fit(plain, size as usize);
@@ -198,4 +191,12 @@ impl Scratch {
             }
         }
     }
+}
+
+/// The decoder for `method`, made when it is first asked for.
+fn decoder(kit: Kit, decoders: &mut Decoders, method: Method) -> Result<&mut dyn Decoder, Fault> {
+    let codec =
+        kit.codec(method).ok_or_else(|| Error::from(Unsupported::Codec(method.name())).during(Stage::Inflate))?;
+    let slot = decoders.get_mut(method as usize).ok_or_else(|| Error::from(Check::Inflate).during(Stage::Inflate))?;
+    Ok(&mut **slot.get_or_insert_with(|| codec.decoder()))
 }
