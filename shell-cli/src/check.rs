@@ -225,7 +225,7 @@ fn verify_data(
     let mut conductor = DataPass {
         chunks: chunks.into_iter(),
         // Stored bytes stand for plaintext of unknown size, which may be several times as long.
-        builder: opened.builder(settings.share() / 8),
+        builder: opened.builder(settings.share() / 6),
         pace: Pace::new(),
         batches: std::collections::VecDeque::new(),
         messages,

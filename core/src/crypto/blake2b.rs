@@ -110,7 +110,7 @@ mod tests {
             compress_one(lane);
         }
         let blocks = lanes[0].blocks.len();
-        assert!(blocks > 0 && blocks % BLOCK == 0 && lanes.iter().all(|lane| lane.blocks.len() == blocks));
+        assert!(blocks > 0 && blocks.is_multiple_of(BLOCK) && lanes.iter().all(|lane| lane.blocks.len() == blocks));
     }
 
     #[test]
