@@ -7,7 +7,7 @@
 //! `miniz_oxide`. For `.xz` liblzma would give as little, and nothing waits for it: not worth a second
 //! implementation.
 //!
-//! All decode straight into the target. But for [`deflate`] they are called through safe wrappers, and
+//! All decode straight into the target. But for DEFLATE they are called through safe wrappers, and
 //! none allocates more than its own tables and what the target could need.
 
 mod deflate;
