@@ -108,7 +108,7 @@ impl Bench {
             (rest, start) = (after, range.end);
             let Some(unit) = batch.units.get(*at) else { continue };
             let outcome = Err(Error::from(Check::Worker).during(Stage::Worker));
-            openings.push((*at, range, Opening { unit, stored, plain: fitting(&mut self.spare, unit), outcome }));
+            openings.push((*at, range, Opening { unit, stored, plain: buffer_for(unit, &mut self.spare), outcome }));
         }
         let mut group: Vec<Opening<'_>> = Vec::with_capacity(openings.len());
         let mut places = Vec::with_capacity(openings.len());
@@ -146,12 +146,14 @@ impl Bench {
     }
 }
 
-/// The smallest of `spare` that holds the plaintext of `unit`, or a new one.
-fn fitting(spare: &mut Vec<Vec<u8>>, unit: &Unit) -> Vec<u8> {
-    let size = unit.size.unwrap_or(0) as usize;
-    let fits = spare.iter().enumerate().filter(|(_, buffer)| buffer.capacity() >= size);
-    let best = fits.min_by_key(|(_, buffer)| buffer.capacity()).map(|(at, _)| at);
-    best.map(|at| spare.swap_remove(at)).unwrap_or_default()
+/// A buffer for the plaintext of `unit`. Of those in `spare`, one that is grown to a known size may be any; one for
+/// plaintext that takes no more than it needs is the smallest, so that few become large.
+fn buffer_for(unit: &Unit, spare: &mut Vec<Vec<u8>>) -> Vec<u8> {
+    if unit.size.is_some() {
+        return spare.pop().unwrap_or_default();
+    }
+    let smallest = spare.iter().enumerate().min_by_key(|(_, buffer)| buffer.capacity()).map(|(at, _)| at);
+    smallest.map(|at| spare.swap_remove(at)).unwrap_or_default()
 }
 
 /// The units from `at` on that are opened together.
