@@ -136,6 +136,7 @@ pub fn describe(error: &Error) -> String {
         Kind::Corrupt(Check::Downgrade) => {
             format!("{error}; if it was made without encryption, leave passphrase and key file away")
         }
+        Kind::Corrupt(Check::SuperblockChecksum) => format!("{error}; --ignore-checksum reads it all the same"),
         Kind::Missing("the manifest") => format!("{error}; --lost looks for archives without it"),
         _ => error.to_string(),
     }

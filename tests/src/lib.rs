@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`folder`] | temporary folders, copies, what they can hold here |
 //! | [`cases`] | the table of cases, read from `cases/*/*/case.json` |
+//! | [`images`] | the table of EROFS images, and the tree that they are of |
+//! | [`image_writer`] | a writer of small EROFS images, for what no tool would write |
 //! | [`tree`] | what `tools/tree.py` says of a folder, and comparing it |
 //! | [`snapshot`] | a digest of a whole folder, to prove that nothing changed |
 //! | [`command`] | runs the `packtrain` command in a clean environment |
@@ -20,6 +22,8 @@ pub mod cases;
 pub mod command;
 pub mod folder;
 pub mod fuzzing;
+pub mod image_writer;
+pub mod images;
 pub mod inside;
 pub mod log_writer;
 pub mod middlemen;
