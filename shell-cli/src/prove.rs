@@ -278,7 +278,7 @@ mod tests {
         for name in [b"a/b c".as_slice(), b"back\\slash", b"line\nfeed", b"\r", b"\xff\xfe"] {
             let line = line(name, &sum);
             let line = line.strip_suffix(b"\n").unwrap();
-            assert_eq!(line.contains(&b'\n'), false);
+            assert!(!line.contains(&b'\n'));
             assert_eq!(parse(line), Some((name.to_vec(), sum.to_vec())), "{name:?}");
         }
         let hex = "ab".repeat(32);
