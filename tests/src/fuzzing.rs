@@ -4,6 +4,7 @@
 //! `tests/fuzz_replay.rs` (the committed corpus and seeded changes of it, on stable). Each must
 //! return, whatever the bytes, and checks what can be said of any answer.
 
+use crate::image_writer::{BLOCK, CHUNKS, COMPACT, DATA, FULL, INLINE, ImageWriter, Node, PLAIN, nid};
 use crate::log_writer::LogWriter;
 use crate::writer::{Item, Object, Packing, Suite, Value, Writer};
 use packtrain::opened::Opened;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 pub type Target = fn(&[u8]);
 
 /// Every target by name.
-pub const TARGETS: [(&str, Target); 12] = [
+pub const TARGETS: [(&str, Target); 13] = [
     ("object", object_bytes),
     ("fragment", fragment),
     ("key", key),
@@ -39,6 +40,7 @@ pub const TARGETS: [(&str, Target); 12] = [
     ("log", log),
     ("log_items", log_items),
     ("log_maps", log_maps),
+    ("image", image),
 ];
 
 /// Feeds `data` to the target of this name.
@@ -288,6 +290,49 @@ fn repository(data: &[u8]) {
     walk(files);
 }
 
+/// Blocks of an image that an input has before those of data.
+const HEAD: usize = 5 * BLOCK;
+
+/// An EROFS image with the right checksum: its first blocks, and its data blocks.
+fn image(data: &[u8]) {
+    let (head, rest) = data.split_at_checked(HEAD).unwrap_or((data, &[]));
+    let mut bytes = head.to_vec();
+    bytes.resize(DATA as usize * BLOCK, 0);
+    bytes.extend(rest);
+    let bytes = ImageWriter { bytes }.finish();
+    walk(vec![(String::new(), bytes.clone()), ("image".into(), bytes)]);
+}
+
+/// The other way: what [`image`] takes of an image.
+fn image_input(writer: &ImageWriter) -> Vec<u8> {
+    [&writer.bytes[..HEAD], &writer.bytes[DATA as usize * BLOCK..]].concat()
+}
+
+/// Images of every layout that the writer has.
+fn images() -> Vec<Vec<u8>> {
+    let words = |list: &[u32]| list.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let name: &[u8] = b"name";
+    let file = |incompat: u32, node: Node, beside: &[u8]| {
+        let mut writer = ImageWriter::new(incompat);
+        writer.folder(0, 0, &[(b"f", nid(1)), (name, nid(2))]);
+        writer.node(1, node, beside).node(2, Node::file(INLINE, 4, u32::MAX), b"good");
+        let mut stream = Vec::new();
+        lzzzz::lz4::compress_to_vec(&[7; 8192], &mut stream, lzzzz::lz4::ACC_LEVEL_DEFAULT).expect("it packs");
+        writer.padded(&stream);
+        image_input(&writer)
+    };
+    let xattrs = [&[0; 12][..], &[1, 1, 1, 0, b'a', b'b', 0, 0]].concat();
+    vec![
+        file(0, Node::file(PLAIN, 3000, DATA), &[]),
+        file(0, Node { xattrs: 3, ..Node::file(INLINE, 2, 0) }, &[&xattrs[..], b"hi"].concat()),
+        file(4, Node::file(CHUNKS, 9000, 0x20), &words(&[0, 0, DATA, u32::MAX, u32::MAX, u32::MAX])),
+        file(1, Node::file(COMPACT, 8192, 0), &words(&[0, 0, 1 << 12 | 2 << 28, DATA - 1])),
+        file(1, Node::file(FULL, 8192, 0), &words(&[0, 0, 0, 0, 1, DATA, 2, 0])),
+        file(0x80, Node::file(FULL, 8192, 0), &words(&[1, 5, 0, 0, 0x1000_1000, DATA * BLOCK as u32, 0, 0])),
+        file(0, Node { mode: 0o120_777, ..Node::file(INLINE, 3, u32::MAX) }, b"aim"),
+    ]
+}
+
 /// Opens a repository in memory and looks at everything in it.
 fn walk(files: Vec<(String, Vec<u8>)>) {
     let store: Arc<dyn Store> = Arc::new(InMemory(files.into_iter().collect()));
@@ -417,6 +462,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
             let without_index = whole.iter().filter(|(name, _)| !name.starts_with("index/")).cloned().collect();
             vec![pack(whole), pack(without_index)]
         }
+        "image" => images(),
         "log" => {
             let mut writer = LogWriter::default();
             let id = writer.put(b"content of a file");
