@@ -159,6 +159,12 @@ fn deleted_archives_are_listed_on_request() {
         list(case, &copy, &[&spec]).expect(31);
         list(case, &copy, &[&spec, "--deleted"]).expect(0);
     }
+    // They are in their place in time, so that the latest is the last of all, and that one is not deleted.
+    let last = all.last().expect("archives");
+    assert_eq!((&last["name"], &last["deleted"]), (&json!("no-items"), &json!(false)));
+    let call = Call::new(["info", "--json", "--deleted", "-r"]).args([copy.path()]).args(["latest"]);
+    let info: Value = serde_json::from_slice(&call.opening(case).run().expect(0).stdout).expect("JSON");
+    assert_eq!(info["archives"][0]["id"], last["id"]);
 }
 
 /// What is no object is named once; the rest works.
