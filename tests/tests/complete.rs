@@ -5,8 +5,10 @@ use packtrain_core::formats::FORMATS;
 use packtrain_core::platform::{Port, drive};
 use packtrain_tests::cases;
 use packtrain_tests::folder;
+use packtrain_tests::images;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 #[test]
 fn every_folder_is_a_case() {
@@ -19,7 +21,8 @@ fn every_folder_is_a_case() {
             .filter(|name| !name.starts_with("__"))
             .collect()
     };
-    assert_eq!(folders(""), cases::FORMATS.map(Into::into).into());
+    let known = cases::FORMATS.into_iter().chain(["erofs"]).map(String::from);
+    assert_eq!(folders(""), known.collect());
     let folders: BTreeSet<String> = cases::FORMATS
         .iter()
         .flat_map(|format| folders(format).into_iter().map(move |name| format!("{format}/{name}")))
@@ -60,6 +63,21 @@ fn every_case_has_its_files() {
     }
 }
 
+/// Every image is in the table, and every file of the table is there.
+#[test]
+fn every_image_is_in_the_table() {
+    let packed = |name: &Value| format!("{}.zst", name.as_str().expect("a name"));
+    let mut named = BTreeSet::new();
+    for image in images::all() {
+        named.insert(format!("{}.img.zst", image.name));
+        named.extend(image.json.get("devices").and_then(Value::as_array).into_iter().flatten().map(packed));
+    }
+    let mut there: BTreeSet<String> = folder::files(&images::root()).into_iter().collect();
+    there.retain(|name| name.ends_with(".zst"));
+    assert_eq!(there, named);
+    assert!(images::all().len() >= 57, "{} images", images::all().len());
+}
+
 /// Every file that a case's description names.
 fn paths(value: &Value) -> Vec<String> {
     match value {
@@ -70,22 +88,32 @@ fn paths(value: &Value) -> Vec<String> {
     }
 }
 
+/// The formats that claim a source, and whether they can open it.
+fn claims(path: &Path) -> Vec<(&'static str, bool)> {
+    let store = LocalStore::open(path).expect("a case");
+    let store: &dyn Store = &store;
+    let port = Port::new();
+    let mut claims = Vec::new();
+    for format in FORMATS {
+        match drive(&port, format.detect(&port), |need| store.serve(need)) {
+            Ok(false) => {}
+            // A refusal is a claim, too: it says what the thing is.
+            claim => claims.push((format.name(), claim.is_ok())),
+        }
+    }
+    claims
+}
+
 /// Each format has cases, and each case is recognised by one format alone.
 #[test]
 fn every_case_is_of_one_format() {
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    for image in images::all() {
+        assert_eq!(claims(&image.place.path), [("EROFS", true)], "{}", image.name);
+        *count.entry("EROFS").or_default() += 1;
+    }
     for case in cases::all() {
-        let store = LocalStore::open(&case.repo()).expect("a case");
-        let store: &dyn Store = &store;
-        let port = Port::new();
-        let mut claims = Vec::new();
-        for format in FORMATS {
-            match drive(&port, format.detect(&port), |need| store.serve(need)) {
-                Ok(false) => {}
-                // A refusal is a claim, too: it says what the thing is.
-                claim => claims.push((format.name(), claim.is_ok())),
-            }
-        }
+        let claims = claims(&case.repo());
         // A refusal may come later than from a look at the names, or be that nothing is known of it.
         if case.refused().is_some() && claims.is_empty() {
             continue;
