@@ -1,6 +1,6 @@
 //! Which archives there are, and which one is meant.
 
-use crate::args::{Common, Words};
+use crate::args::{Common, NEED_ARCHIVE, Words};
 use crate::exit::{self, Failure, Result, describe};
 use crate::opened::Opened;
 use packtrain_core::formats::Which;
@@ -60,17 +60,26 @@ pub fn find<'a>(archives: &'a [Archive], name: &str) -> Result<&'a Archive> {
     })
 }
 
-/// The readable archive that the words name, or the only one of an image.
+/// The archive that the words name, or the only one of an image; `None` if they name none.
+///
+/// # Errors
+/// As [`find`].
+pub fn meant<'a>(opened: &Opened, words: &Words, archives: &'a [Archive]) -> Result<Option<&'a Archive>> {
+    match (&words.archive, archives) {
+        (Some(name), _) => find(archives, name).map(Some),
+        (None, [only]) if opened.source.is_image() => Ok(Some(only)),
+        (None, _) => Ok(None),
+    }
+}
+
+/// The readable archive that the words mean.
 ///
 /// # Errors
 /// As [`find`]; usage if an archive should be named; 90 if it cannot be read.
 pub fn choose(opened: &Opened, words: &Words, common: &Common) -> Result<ArchiveState> {
     let archives = archives(opened, common)?;
-    match (&words.archive, archives.as_slice()) {
-        (None, [only]) if opened.source.is_image() => state(only).cloned(),
-        (None, _) => Err(Failure::usage("an archive is needed: SOURCE::ARCHIVE")),
-        (Some(name), _) => find(&archives, name).and_then(state).cloned(),
-    }
+    let archive = meant(opened, words, &archives)?.ok_or_else(|| Failure::usage(NEED_ARCHIVE))?;
+    state(archive).cloned()
 }
 
 /// What is known of an archive.

@@ -399,6 +399,9 @@ impl From<OverwriteArg> for Overwrite {
     }
 }
 
+/// What is wrong with words that should name an archive and do not.
+pub const NEED_ARCHIVE: &str = "an archive is needed: SOURCE::ARCHIVE, where ARCHIVE is a name, aid:HEX or latest";
+
 /// The words of a command, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words {
@@ -463,9 +466,7 @@ impl Words {
         // Files and block devices hold images.
         let may_be_image = std::fs::metadata(&self.source).is_ok_and(|found| !found.is_dir());
         match self.archive {
-            None if !may_be_image => {
-                Err(Failure::usage("an archive is needed: SOURCE::ARCHIVE, where ARCHIVE is a name, aid:HEX or latest"))
-            }
+            None if !may_be_image => Err(Failure::usage(NEED_ARCHIVE)),
             _ => Ok(()),
         }
     }

@@ -52,18 +52,17 @@ pub fn check(
     messages: &mut Messages,
     cancelled: &AtomicBool,
 ) -> Result<()> {
-    if depth.repository && !opened.source.is_image() {
+    if depth.repository {
         audit_objects(opened, settings, messages, cancelled)?;
     }
     let mut wanted = HashSet::new();
     // Which chunks belong to chosen archives only their entries tell.
-    if depth.archives || depth.data && !whole || opened.source.is_image() {
+    if depth.archives || depth.data && !whole {
         for archive in archives {
             walk(opened, archive, messages, if whole { None } else { Some(&mut wanted) })?;
         }
     }
-    // Content of an image is proven by file, as its pieces have no hashes.
-    if depth.data && !opened.source.is_image() {
+    if depth.data {
         let wanted = if whole { None } else { Some(&wanted) };
         let bad = verify_data(opened, wanted, depth, settings, messages, cancelled)?;
         if !bad.is_empty() {

@@ -1,6 +1,6 @@
 //! The commands: from parsed arguments to an exit code.
 
-use crate::archives::{archives, choose, find, state};
+use crate::archives::{archives, choose, find, meant, state};
 use crate::args::{
     CatArgs, CheckArgs, Choice, Cli, Command, Common, ExtractArgs, InfoArgs, ListArgs, Power, TarArgs, Words,
 };
@@ -163,10 +163,16 @@ fn settings(power: &Power) -> Result<Settings> {
 }
 
 /// The opened source, and the words as they are meant for it.
-fn open(words: Words, common: &Common, messages: &mut Messages) -> Result<(Opened, Words)> {
+fn open_quietly(words: Words, common: &Common) -> Result<(Opened, Words)> {
     let opened = Opened::open(&common.place(&words), &Secrets, common.options())?;
-    tell_notices(&opened, messages);
     let words = if opened.source.is_image() { words.of_image() } else { words };
+    Ok((opened, words))
+}
+
+/// The same, after what the source found out about itself was told.
+fn open(words: Words, common: &Common, messages: &mut Messages) -> Result<(Opened, Words)> {
+    let (opened, words) = open_quietly(words, common)?;
+    tell_notices(&opened, messages);
     Ok((opened, words))
 }
 
@@ -228,12 +234,7 @@ fn list(args: &ListArgs, messages: &mut Messages) -> Result<()> {
             None => Style::Format(listing::parse_format(default, keys)?),
         })
     };
-    let archive = match (&words.archive, archives.as_slice()) {
-        (Some(name), _) => Some(find(&archives, name)?),
-        (None, [only]) if opened.source.is_image() => Some(only),
-        _ => None,
-    };
-    let Some(archive) = archive else {
+    let Some(archive) = meant(&opened, &words, &archives)? else {
         if args.json {
             let list: Vec<_> = archives.iter().map(listing::archive_json).collect();
             writeln!(out, "{}", json!({"archives": list})).map_err(output_failed)?;
@@ -434,8 +435,7 @@ fn check(args: &CheckArgs, messages: &mut Messages, cancelled: &AtomicBool) -> R
     let words = Words::parse(&args.words, args.common.repo.as_ref())?;
     let settings = settings(&args.power)?;
     opened::derive_on(settings.benches());
-    let opened = Opened::open(&args.common.place(&words), &Secrets, args.common.options())?;
-    let words = if opened.source.is_image() { words.of_image() } else { words };
+    let (opened, words) = open_quietly(words, &args.common)?;
     let findings = |messages: &mut Messages| {
         for notice in opened.source.take_notices() {
             if notice.serious { messages.damage(b"", &notice.text) } else { messages.note(&notice.text) }
@@ -454,13 +454,6 @@ fn check(args: &CheckArgs, messages: &mut Messages, cancelled: &AtomicBool) -> R
         Some(name) => vec![find(&archives, name)?],
         None => archives.iter().collect(),
     };
-    let depth = Depth {
-        repository: !args.archives_only,
-        archives: !args.repository_only,
-        data: args.verify_data,
-        sample: args.sample,
-        max_duration: args.max_duration,
-    };
     let manifests = Manifests { known: args.manifest.as_deref(), written: args.write_manifest.as_deref() };
     let by_file = manifests.are_wanted() || (opened.source.is_image() && args.verify_data);
     let one = match (by_file, chosen.as_slice()) {
@@ -468,7 +461,17 @@ fn check(args: &CheckArgs, messages: &mut Messages, cancelled: &AtomicBool) -> R
         (true, [one]) => Some(state(one)?),
         (true, _) => return Err(Failure::usage("a manifest is of one archive: SOURCE::ARCHIVE")),
     };
-    if opened.source.is_image() && (args.sample < 1.0 || args.max_duration.is_some()) {
+    // An image has no stored objects that say what they are, and its pieces have no hashes: all of it is
+    // proven by file, which walks the tree as well.
+    let is_image = opened.source.is_image();
+    let depth = Depth {
+        repository: !args.archives_only && !is_image,
+        archives: if is_image { !by_file } else { !args.repository_only },
+        data: args.verify_data && !is_image,
+        sample: args.sample,
+        max_duration: args.max_duration,
+    };
+    if is_image && (args.sample < 1.0 || args.max_duration.is_some()) {
         return Err(Failure::usage("an image is verified as a whole: no --sample or --max-duration"));
     }
     if let Some(path) = manifests.written {

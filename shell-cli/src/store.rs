@@ -7,7 +7,7 @@
 use core::ops::Range;
 use packtrain_core::base::{Check, Error, Kind, bytes::fit};
 use packtrain_core::plan::batch::Batch;
-use packtrain_core::platform::{Failure, Need, Opener, Reply};
+use packtrain_core::platform::{DEVICE, Failure, IMAGE, Need, Opener, Reply};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -138,9 +138,6 @@ impl dyn Store + '_ {
     }
 }
 
-/// Name of an image as an object of its own source (see the core's `formats/erofs`).
-const IMAGE: &str = "image";
-
 /// Files that stay open: consecutive batches mostly stay in a few packs.
 const KEPT_OPEN: usize = 32;
 
@@ -205,7 +202,7 @@ impl LocalStore {
         if name.is_empty() || name == IMAGE {
             return Ok((self.place.path.clone(), self.place.offset));
         }
-        let number = name.strip_prefix("device-").and_then(|number| number.parse::<usize>().ok());
+        let number = name.strip_prefix(DEVICE).and_then(|number| number.parse::<usize>().ok());
         let device = number.and_then(|number| self.place.devices.get(number.checked_sub(1)?));
         Ok((device.ok_or(Errno::NOENT)?.clone(), 0))
     }

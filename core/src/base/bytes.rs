@@ -84,6 +84,11 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// The `len` bytes from `from` on, if there are so many.
+pub fn part(bytes: &[u8], from: usize, len: usize) -> Option<&[u8]> {
+    bytes.get(from..)?.get(..len)
+}
+
 /// Makes `buffer` exactly `len` bytes long without touching bytes it already holds.
 ///
 /// A buffer that is reused for one object after another is zero-filled only when it grows, so
@@ -114,6 +119,15 @@ mod tests {
         assert_eq!(c.u8(), Some(3));
         assert!(c.is_empty() && c.peek().is_none());
         assert_eq!(c.take(usize::MAX), None);
+    }
+
+    #[test]
+    fn parts_are_there_or_not() {
+        assert_eq!(part(b"abcd", 1, 2), Some(b"bc".as_slice()));
+        assert_eq!(part(b"abcd", 4, 0), Some(b"".as_slice()));
+        for (from, len) in [(3, 2), (5, 0), (0, 5), (1, usize::MAX), (usize::MAX, 1)] {
+            assert_eq!(part(b"abcd", from, len), None);
+        }
     }
 
     #[test]

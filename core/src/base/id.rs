@@ -19,6 +19,13 @@ impl Id {
         Some(Self(id))
     }
 
+    /// At most 32 bytes, followed by zeros.
+    pub fn padded(bytes: &[u8]) -> Self {
+        let mut id = [0; 32];
+        id.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        Self(id)
+    }
+
     /// The identifier as 64 lowercase hex digits.
     pub fn to_hex(self) -> String {
         alloc::format!("{self}")

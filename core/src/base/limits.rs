@@ -23,7 +23,7 @@ pub const PACKS_MAX: usize = 10_000_000;
 pub const ARCHIVES_MAX: usize = 1_000_000;
 /// Deepest MessagePack nesting accepted.
 pub const DEPTH_MAX: u32 = 8;
-/// Longest string in an item (paths, targets, names), bytes.
+/// Longest string in an item (paths, targets, names), and longest path in an image, bytes.
 pub const TEXT_MAX: usize = 65_536;
 /// Largest extended attribute value or ACL text, bytes.
 pub const XATTR_MAX: usize = 1 << 20;
@@ -62,8 +62,6 @@ pub const METABOX_MAX: u64 = 256 << 20;
 pub const DIRECTORY_MAX: u64 = 256 << 20;
 /// Longest target of a symbolic link, bytes (erofs.md 14).
 pub const TARGET_MAX: u64 = 4095;
-/// Longest path of an entry, bytes.
-pub const PATH_MAX: usize = 65_536;
 /// Largest dictionary of an LZMA stream, bytes (erofs.md 3.1).
 pub const DICTIONARY_MAX: u32 = 8 << 20;
 

@@ -34,6 +34,18 @@ impl Codec for Zstd {
 
 struct Frames(FrameDecoder);
 
+impl Frames {
+    /// Decodes one block more, and takes out what has moved past the window, or is left at the
+    /// frame's end. True at that end.
+    fn block(&mut self, source: &mut &[u8], target: &mut [u8], written: &mut usize) -> Result<bool, CodecError> {
+        let step = BlockDecodingStrategy::UptoBlocks(1);
+        let last = self.0.decode_blocks(source, step).map_err(|_| CodecError::Invalid)?;
+        let room = target.get_mut(*written..).unwrap_or_default();
+        *written += self.0.read(room).map_err(|_| CodecError::Invalid)?;
+        Ok(last)
+    }
+}
+
 impl Decoder for Frames {
     fn decode(&mut self, mut source: &[u8], target: &mut [u8]) -> Result<usize, CodecError> {
         let declared = content_size(source);
@@ -49,12 +61,7 @@ impl Decoder for Frames {
         })?;
         let mut written = 0;
         loop {
-            let last = self
-                .0
-                .decode_blocks(&mut source, BlockDecodingStrategy::UptoBlocks(1))
-                .map_err(|_| CodecError::Invalid)?;
-            let room = target.get_mut(written..).unwrap_or_default();
-            written += self.0.read(room).map_err(|_| CodecError::Invalid)?;
+            let last = self.block(&mut source, target, &mut written)?;
             if self.0.can_collect() > 0 {
                 return Err(CodecError::TooSmall);
             }
@@ -79,12 +86,7 @@ impl Decoder for Frames {
         self.0.reset(&mut source).map_err(|_| CodecError::Invalid)?;
         let mut written = 0;
         loop {
-            let last = self
-                .0
-                .decode_blocks(&mut source, BlockDecodingStrategy::UptoBlocks(1))
-                .map_err(|_| CodecError::Invalid)?;
-            let room = target.get_mut(written..).unwrap_or_default();
-            written += self.0.read(room).map_err(|_| CodecError::Invalid)?;
+            let last = self.block(&mut source, target, &mut written)?;
             if written == target.len() {
                 return Ok(());
             }

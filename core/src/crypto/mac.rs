@@ -5,7 +5,7 @@
 //! authenticates a header and a payload that lie in different buffers.
 
 use super::blake2b;
-use crate::platform::Wide;
+use crate::platform::{Wide, wide::BLOCK};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use blake2b_simd::many::update_many;
@@ -110,7 +110,7 @@ impl MacKey {
     pub fn mac_many(&self, messages: &[&[u8]], wide: &Wide) -> Vec<[u8; 32]> {
         let State::Blake2b(keyed, key) = &self.0 else { return messages.iter().map(|one| self.mac(&[one])).collect() };
         if let Some(compress) = wide.blake2b
-            && key.len().is_multiple_of(blake2b::BLOCK)
+            && key.len().is_multiple_of(BLOCK)
             && !key.is_empty()
             && messages.iter().all(|message| !message.is_empty())
         {

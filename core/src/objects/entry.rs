@@ -1,6 +1,6 @@
 //! Entries: one file-system object of an archive, with everything that can be restored of it.
 
-use crate::base::Id;
+use crate::base::{Id, bytes::part};
 use alloc::{string::String, vec::Vec};
 
 /// A point in time: seconds since 1970 (negative before) and 0 to 999,999,999 nanoseconds after.
@@ -33,7 +33,7 @@ impl ChunkRef {
 
     /// What the entry has of the chunk, given all of its plaintext.
     pub fn of<'a>(&self, plain: &'a [u8]) -> &'a [u8] {
-        plain.get(self.skip as usize..).and_then(|rest| rest.get(..self.size as usize)).unwrap_or(&[])
+        part(plain, self.skip as usize, self.size as usize).unwrap_or(&[])
     }
 }
 

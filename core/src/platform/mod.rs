@@ -11,7 +11,7 @@ pub mod wide;
 
 pub use codec::{Codec, CodecError, Decoder, Kit};
 pub use opener::{Content, Opener, Opening, Scratch};
-pub use port::{Failure, Need, Port, Reply, drive};
+pub use port::{DEVICE, Failure, IMAGE, Need, Port, Reply, drive};
 pub use wide::{Compress, LANES, Lane, Wide};
 
 /// A boxed future that stays on its thread.

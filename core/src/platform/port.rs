@@ -13,6 +13,11 @@ use core::{
     task::{Context, Poll, Waker},
 };
 
+/// Name of an image, where the source is a file and not a folder.
+pub const IMAGE: &str = "image";
+/// What the names of an image's further devices start with; their numbers follow, from 1.
+pub const DEVICE: &str = "device-";
+
 /// A request to the shell. Names are store names such as `packs/19/1979...`, relative to the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {

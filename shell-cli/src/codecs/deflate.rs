@@ -2,7 +2,7 @@
 //!
 //! The library is called without the usual wrapper, which does not say where a stream ended: with a
 //! raw one nothing else tells whether bytes follow it, and asking by decoding all but the last byte
-//! once more would halve the speed. [`Library`] is the one place in this shell that is `unsafe`.
+//! once more would halve the speed. [`Library`] is all that is `unsafe` here.
 //!
 //! libdeflate decodes whole streams only; the start of one is left to the portable codec.
 

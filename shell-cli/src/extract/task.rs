@@ -2,7 +2,7 @@
 
 use crate::store::Fetched;
 use crate::target::{Finished, Folder, NewFile, Problem, SavedTimes, Warning};
-use packtrain_core::base::{Error, Fault};
+use packtrain_core::base::{Error, Fault, bytes::part};
 use packtrain_core::objects::{Entry, Refusal};
 use packtrain_core::plan::batch::Batch;
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ pub struct Piece {
 impl Piece {
     /// The piece, given all of the unit's plaintext.
     pub fn of<'a>(&self, plain: &'a [u8]) -> &'a [u8] {
-        plain.get(self.skip as usize..).and_then(|rest| rest.get(..self.len as usize)).unwrap_or(&[])
+        part(plain, self.skip as usize, self.len as usize).unwrap_or(&[])
     }
 }
 

@@ -252,8 +252,8 @@ impl Streamer<'_> {
             return;
         }
         let Some(path) = self.selection.target(&entry.path).map(<[u8]>::to_vec) else { return };
-        if !self.sink.takes(&entry.kind) {
-            self.rows.push(Row::Refused(path, Refusal::Socket));
+        if let Some(why) = self.sink.refusal(&entry.kind) {
+            self.rows.push(Row::Refused(path, why));
             return;
         }
         let entry = Box::new(Entry { path, ..*entry });

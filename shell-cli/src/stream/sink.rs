@@ -1,7 +1,7 @@
 //! Where a stream goes.
 
 use crate::exit::{ERROR, Failure, Result};
-use packtrain_core::objects::{Entry, EntryKind};
+use packtrain_core::objects::{Entry, EntryKind, Refusal};
 use std::io::Write;
 
 /// Takes entries and their content in order.
@@ -38,9 +38,9 @@ pub trait Sink {
     /// If the output cannot be written.
     fn end(&mut self) -> Result<()>;
 
-    /// True if the output can hold entries of this kind.
-    fn takes(&self, _kind: &EntryKind) -> bool {
-        true
+    /// Why the output cannot hold entries of this kind, if it cannot.
+    fn refusal(&self, _kind: &EntryKind) -> Option<Refusal> {
+        None
     }
 
     /// True if further names of a link group come as [`link`](Self::link), without content.

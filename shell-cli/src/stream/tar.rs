@@ -3,7 +3,7 @@
 
 use super::sink::{Sink, output_failed};
 use crate::exit::Result;
-use packtrain_core::objects::{Entry, EntryKind, Time};
+use packtrain_core::objects::{Entry, EntryKind, Refusal, Time};
 use std::io::Write;
 use tar::{Builder, EntryType, Header};
 
@@ -41,7 +41,7 @@ impl<W: Write> TarSink<W> {
             (EntryKind::Fifo, _) => EntryType::Fifo,
             (EntryKind::CharDevice(_), _) => EntryType::Char,
             (EntryKind::BlockDevice(_), _) => EntryType::Block,
-            // Not taken, see `takes`.
+            // Not taken, see `refusal`.
             (EntryKind::Socket, _) => EntryType::Regular,
         };
         header.set_entry_type(kind);
@@ -162,8 +162,8 @@ fn decimal(time: Time) -> String {
 }
 
 impl<W: Write> Sink for TarSink<W> {
-    fn takes(&self, kind: &EntryKind) -> bool {
-        *kind != EntryKind::Socket
+    fn refusal(&self, kind: &EntryKind) -> Option<Refusal> {
+        (*kind == EntryKind::Socket).then_some(Refusal::Socket)
     }
 
     fn begin(&mut self, entry: &Entry) -> Result<()> {

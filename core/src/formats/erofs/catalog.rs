@@ -96,13 +96,8 @@ impl<'a> Walk<'a> {
                 }
                 _ => {}
             }
-            let mut path = Vec::with_capacity(self.path.len() + 1 + entry.name.len());
-            path.extend_from_slice(&self.path);
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(&entry.name);
-            if path.len() > limits::PATH_MAX || self.stack.len() >= limits::COMPONENTS_MAX {
+            let path = below(&self.path, &entry.name);
+            if path.len() > limits::TEXT_MAX || self.stack.len() >= limits::COMPONENTS_MAX {
                 return Ok(Some(Listed::Refused { path, why: Refusal::Path("it is too long or too deep") }));
             }
             let inode = match self.volume.image.inode(port, entry.nid).await {
@@ -110,10 +105,7 @@ impl<'a> Walk<'a> {
                 Err(error) => return gap(error, &path).map(Some),
             };
             return match self.listed(port, inode, path, nid).await {
-                Err(error) => {
-                    let folder = if self.path.is_empty() { Vec::new() } else { [self.path.as_slice(), b"/"].concat() };
-                    gap(error, &[folder, entry.name].concat()).map(Some)
-                }
+                Err(error) => gap(error, &below(&self.path, &entry.name)).map(Some),
                 listed => listed.map(Some),
             };
         }
@@ -210,8 +202,6 @@ impl<'a> Walk<'a> {
             }
         };
         let is_directory = inode.kind == Type::Directory;
-        let mut group = [0; 32];
-        group.iter_mut().zip(inode.nid.to_be_bytes()).for_each(|(to, from)| *to = from);
         Ok(Entry {
             path,
             kind,
@@ -225,7 +215,7 @@ impl<'a> Walk<'a> {
             ctime: None,
             birthtime: None,
             size: Some(inode.size).filter(|_| inode.kind == Type::File),
-            link_group: Some(Id(group)).filter(|_| !is_directory && inode.links > 1),
+            link_group: Some(Id::padded(&inode.nid.to_be_bytes())).filter(|_| !is_directory && inode.links > 1),
             inode: Some(inode.nid),
             xattrs: attributes.pairs,
             acl: Acl::default(),
@@ -263,6 +253,17 @@ impl<'a> Walk<'a> {
             }
         }
     }
+}
+
+/// The path of `name` in the folder at `path`, which is empty for the root.
+fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(path.len() + 1 + name.len());
+    whole.extend_from_slice(path);
+    if !path.is_empty() {
+        whole.push(b'/');
+    }
+    whole.extend_from_slice(name);
+    whole
 }
 
 /// What is reported of damage; other errors end the run.

@@ -3,13 +3,11 @@
 use super::inode::{Inode, LEN_MAX, Space, Spot};
 use super::superblock::{self, IN_METABOX, Superblock};
 use super::tables::{Algorithms, DEVICE_LEN, Device};
-use crate::base::{Check, Error, Kind, Result};
-use crate::platform::Port;
+use crate::base::{Check, Error, Result};
+use crate::platform::{DEVICE, IMAGE, Port};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use core::cell::RefCell;
 
-/// Name of the image as a store object.
-pub const IMAGE: &str = "image";
 /// Bytes of metadata that are read at a time, and kept: inodes lie side by side.
 const WINDOW: u64 = 64 << 10;
 /// Windows that are kept: inodes, directory blocks and shared attributes are apart from each other.
@@ -17,7 +15,7 @@ const WINDOWS: usize = 6;
 
 /// Name of a device as a store object; device 0 is the image.
 pub fn object_name(device: u32) -> String {
-    if device == 0 { IMAGE.into() } else { format!("device-{device}") }
+    if device == 0 { IMAGE.into() } else { format!("{DEVICE}{device}") }
 }
 
 /// An image that is being read.
@@ -202,11 +200,8 @@ impl Image {
     pub async fn missing_devices(&self, port: &Port) -> Result<Vec<u32>> {
         let mut missing = Vec::new();
         for device in 1..=self.devices.len() as u32 {
-            match port.stat(&object_name(device)).await {
-                Ok(Some(Some(_))) => {}
-                Ok(_) => missing.push(device),
-                Err(error) if matches!(error.kind(), Kind::Missing(_)) => missing.push(device),
-                Err(error) => return Err(error),
+            if !matches!(port.stat(&object_name(device)).await?, Some(Some(_))) {
+                missing.push(device);
             }
         }
         Ok(missing)

@@ -19,9 +19,8 @@ pub mod xattr;
 
 use crate::base::{Id, Result, Secret, Unsupported};
 use crate::formats::{Format, Locked, OpenOptions, Source};
-use crate::platform::{Kit, Pending, Port};
+use crate::platform::{IMAGE, Kit, Pending, Port};
 use alloc::boxed::Box;
-use image::IMAGE;
 use superblock::{MAGIC, OFFSET};
 use volume::Volume;
 

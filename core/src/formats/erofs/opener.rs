@@ -1,9 +1,9 @@
 //! Opening one unit: a pcluster, or a run of bytes that are stored as they are (erofs.md 10).
 
-use super::image::object_name;
+use super::image::{Image, object_name};
 use super::inode::Space;
 use super::recipe::{Coding, Recipe};
-use crate::base::{Check, Error, Fault, Id, Stage, bytes::fit, limits};
+use crate::base::{Check, Error, Fault, Id, Stage, bytes::fit, bytes::part, limits};
 use crate::objects::Unit;
 use crate::platform::{Content, Opener, Scratch};
 use alloc::{string::String, sync::Arc, vec::Vec};
@@ -11,14 +11,23 @@ use alloc::{string::String, sync::Arc, vec::Vec};
 /// Opens the units of one image. There are no keys: the unit's id says all.
 pub struct PclusterOpener {
     /// Content of the metabox.
-    pub metabox: Arc<[u8]>,
+    metabox: Arc<[u8]>,
     /// Block size in bytes.
-    pub block_size: u64,
+    block_size: u64,
     /// True if compressed data ends at the end of its pcluster.
-    pub zero_padded: bool,
+    zero_padded: bool,
 }
 
 impl PclusterOpener {
+    /// An opener for the units of `image`, with the metabox that it has by now.
+    pub fn new(image: &Image) -> Self {
+        Self {
+            metabox: image.metabox.clone(),
+            block_size: image.superblock.block_size(),
+            zero_padded: image.superblock.is_zero_padded(),
+        }
+    }
+
     fn decode(
         &self,
         recipe: &Recipe,
@@ -56,8 +65,7 @@ impl PclusterOpener {
     /// Bytes that lie in the metabox.
     fn inline(&self, recipe: &Recipe) -> Result<&[u8], Fault> {
         let start = usize::try_from(recipe.address).unwrap_or(usize::MAX);
-        let bytes = self.metabox.get(start..).and_then(|rest| rest.get(..recipe.stored as usize));
-        bytes.ok_or_else(|| {
+        part(&self.metabox, start, recipe.stored as usize).ok_or_else(|| {
             Error::from(Check::Truncated).in_object("the metabox").at(recipe.address).during(Stage::Fetch)
         })
     }

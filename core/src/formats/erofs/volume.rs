@@ -1,7 +1,7 @@
 //! An opened image: the metabox in memory, the packed inode's map, long prefixes, and what all else needs.
 
 use super::catalog::Walk;
-use super::image::{IMAGE, Image, space_name};
+use super::image::{Image, space_name};
 use super::inode::{Inode, Space, Spot, Type};
 use super::map::{Content, Map, map};
 use super::opener::PclusterOpener;
@@ -11,7 +11,7 @@ use crate::base::{Check, Error, Id, Kind, Result, bytes::Cursor, limits};
 use crate::formats::common::{fetch, time};
 use crate::formats::{Catalog, OpenOptions, Source, StoredObjects, Which};
 use crate::objects::{Archive, ArchiveState, ChunkRef, Extent, Fact, Notice, Role, Unit};
-use crate::platform::{Kit, Opener, Pending, Port, Scratch};
+use crate::platform::{IMAGE, Kit, Opener, Pending, Port, Scratch};
 use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 use core::cell::RefCell;
 
@@ -40,11 +40,7 @@ impl Volume {
         let len = port.stat(IMAGE).await?.flatten().ok_or(Kind::Missing("the image"))?;
         let image = Image::open(port, len, options.ignore_checksum).await?;
         let mut volume = Self {
-            opener: Arc::new(PclusterOpener {
-                metabox: image.metabox.clone(),
-                block_size: image.superblock.block_size(),
-                zero_padded: image.superblock.is_zero_padded(),
-            }),
+            opener: Arc::new(PclusterOpener::new(&image)),
             image,
             prefixes: Vec::new(),
             packed: None,
@@ -88,11 +84,7 @@ impl Volume {
         limits::within("size of the metabox", content.len(), limits::METABOX_MAX)?;
         let bytes = self.read(port, &content, 0, content.len()).await?;
         self.image.metabox = Arc::from(bytes);
-        self.opener = Arc::new(PclusterOpener {
-            metabox: self.image.metabox.clone(),
-            block_size: self.opener.block_size,
-            zero_padded: self.opener.zero_padded,
-        });
+        self.opener = Arc::new(PclusterOpener::new(&self.image));
         Ok(())
     }
 
@@ -188,15 +180,8 @@ impl Volume {
             comment: superblock.label.clone(),
             ..ArchiveState::default()
         };
-        Archive { id: id(superblock.uuid), name: None, state: Ok(state), deleted: false }
+        Archive { id: Id::padded(&superblock.uuid), name: None, state: Ok(state), deleted: false }
     }
-}
-
-/// The image's UUID, followed by zeros.
-pub fn id(uuid: [u8; 16]) -> Id {
-    let mut id = [0; 32];
-    id.iter_mut().zip(uuid).for_each(|(to, from)| *to = from);
-    Id(id)
 }
 
 impl Source for Volume {
